@@ -1,0 +1,96 @@
+"""Level mixes: which widths the clients train, and in which shares.
+
+A mix is written ``a-e`` (equal shares), ``a3-e7`` (30 % and 70 %) or with explicit rates,
+``1.0:0.3,0.4:0.7``. Level a has rate 1, b the shrink ratio r, c has r squared, and so on. The
+largest level that anybody trains is the global model.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from dataclasses import dataclass
+
+from heterofl_ray.errors import ConfigError
+
+_GRAMMAR = "write levels like 'a-e' or 'a3-e7', or rates and shares like '1.0:0.3,0.4:0.7'"
+_LETTER = re.compile(r"([a-z])(-?\d+(?:\.\d+)?)?")
+_NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_RATE = re.compile(rf"({_NUMBER})(?::({_NUMBER}))?")
+
+
+@dataclass(frozen=True)
+class Level:
+    """One width at which clients train: a name to show and the fraction of channels kept."""
+
+    name: str
+    rate: float
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Levels from the largest to the smallest, with shares that sum to one."""
+
+    levels: tuple[Level, ...]
+    shares: tuple[float, ...]
+
+    @property
+    def largest(self) -> Level:
+        """The level whose width the global model has."""
+        return self.levels[0]
+
+    @property
+    def name(self) -> str:
+        return "-".join(level.name for level in self.levels)
+
+    def __getitem__(self, name: str) -> Level:
+        for level in self.levels:
+            if level.name == name:
+                return level
+        raise KeyError(name)
+
+
+def parse_mix(text: str, shrink: float) -> Mix:
+    """The mix that ``text`` writes, at shrink ratio ``shrink``. Levels of share 0 are dropped."""
+    if not 0 < shrink <= 1:
+        raise ConfigError.of("shrink", shrink, "a ratio above 0 and up to 1")
+    entries = _rates(text) if text[:1].isdigit() or text[:1] in "-." else _letters(text, shrink)
+    names = [level.name for level, _ in entries]
+    if len(set(names)) != len(names):
+        raise ConfigError.of("mix", text, "each level may be named once")
+    if any(share < 0 or not math.isfinite(share) for _, share in entries):
+        raise ConfigError.of("mix", text, "shares must be 0 or more")
+    total = sum(share for _, share in entries)
+    if total <= 0:
+        raise ConfigError.of("mix", text, "at least one level needs a share above 0")
+    held = sorted((entry for entry in entries if entry[1] > 0), key=lambda entry: -entry[0].rate)
+    return Mix(
+        levels=tuple(level for level, _ in held),
+        shares=tuple(share / total for _, share in held),
+    )
+
+
+def _letters(text: str, shrink: float) -> list[tuple[Level, float]]:
+    entries = []
+    for part in re.split(r"-(?=[a-z])", text):
+        match = _LETTER.fullmatch(part)
+        if match is None:
+            raise ConfigError.of("mix", text, _GRAMMAR)
+        letter, share = match.groups()
+        rate = shrink ** string.ascii_lowercase.index(letter)
+        entries.append((Level(letter, rate), float(share) if share else 1.0))
+    return entries
+
+
+def _rates(text: str) -> list[tuple[Level, float]]:
+    entries = []
+    for part in text.split(","):
+        match = _RATE.fullmatch(part.strip())
+        if match is None:
+            raise ConfigError.of("mix", text, _GRAMMAR)
+        rate = float(match[1])
+        if not 0 < rate <= 1:
+            raise ConfigError.of("mix", text, f"rate {match[1]} must be above 0 and up to 1")
+        entries.append((Level(f"{rate:g}", rate), float(match[2]) if match[2] else 1.0))
+    return entries

@@ -1,0 +1,1 @@
+"""Models that can be built at any width, and the layouts that say how they are cut."""

@@ -1,0 +1,109 @@
+"""Models by name. Users add their own with `register_model`.
+
+Importing this module does not import torch: a family names its factory, and `build` loads it.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from heterofl_ray.errors import ConfigError
+from heterofl_ray.models.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from heterofl_ray.models.layout import Layout
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of model and what it expects."""
+
+    factory: str | Callable[[float], Any]
+    """'module:function' taking (spec, rate); or a user's own function of the rate."""
+    task: str = "images"
+    default_norm: str = "none"
+    example_input: tuple[int, ...] = (1, 28, 28)
+    """The input of the paper, for which costs are shown unless another is named."""
+    example_outputs: int = 10
+    segments: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    label_rows: Sequence[str] = ()
+
+
+_MODULE = "heterofl_ray.models."
+MODELS: dict[str, Family] = {
+    "conv": Family(_MODULE + "conv:Conv", default_norm="sbn"),
+    "preresnet18": Family(
+        _MODULE + "preresnet:preresnet18", default_norm="sbn", example_input=(3, 32, 32)
+    ),
+    "preresnet18-paper": Family(
+        _MODULE + "preresnet:preresnet18_paper", default_norm="sbn", example_input=(3, 32, 32)
+    ),
+    "transformer": Family(
+        _MODULE + "transformer:Transformer",
+        task="text",
+        default_norm="ln",
+        example_input=(64,),
+        example_outputs=33279,
+    ),
+    "mlp": Family(_MODULE + "mlp:MLP"),
+}
+
+
+def register_model(
+    name: str,
+    factory: Callable[[float], nn.Module],
+    *,
+    task: str = "images",
+    segments: Mapping[str, Mapping[int, int]] | None = None,
+    label_rows: Sequence[str] = (),
+) -> None:
+    """Make ``factory(rate) -> nn.Module`` available as ``model=name``.
+
+    How the model is cut is derived from its shapes at several rates: an axis that shrinks keeps its
+    leading entries. Where shapes cannot tell (heads, fused projections, a flattened feature map),
+    ``segments={"parameter": {axis: count}}`` says how many equal parts an axis has, each of which
+    keeps its own leading entries; 1 means plain leading entries. ``label_rows`` names the
+    parameters whose first axis is the classes, so that clients count only for labels they hold.
+    """
+    if not name or name in MODELS and isinstance(MODELS[name].factory, str):
+        raise ConfigError.of("model name", name, "must be new and not empty")
+    if task not in ("images", "text"):
+        raise ConfigError.unknown("task", task, ("images", "text"))
+    MODELS[name] = Family(factory, task=task, segments=segments or {}, label_rows=label_rows)
+
+
+def family(name: str) -> Family:
+    if name not in MODELS:
+        raise ConfigError.unknown("model", name, MODELS)
+    return MODELS[name]
+
+
+def build(spec: ModelSpec, rate: float) -> nn.Module:
+    """The model at ``rate``, freshly initialised."""
+    kind = family(spec.name)
+    if isinstance(kind.factory, str):
+        model: nn.Module = pkgutil.resolve_name(kind.factory)(spec, rate)
+    else:
+        model = kind.factory(rate)
+    return model
+
+
+def layout(spec: ModelSpec, rate: float) -> Layout:
+    """How the model at ``rate`` is laid out in channel groups."""
+    import torch
+
+    from heterofl_ray.models.derived import derive_layout
+    from heterofl_ray.models.layout import read_layout
+
+    kind = family(spec.name)
+    if isinstance(kind.factory, str):
+        with torch.device("meta"):
+            return read_layout(build(spec, rate))
+    return derive_layout(
+        spec.name, kind.factory, rate, segments=kind.segments, label_rows=kind.label_rows
+    )

@@ -1,0 +1,41 @@
+"""What a model must fit: its input, its outputs and the network settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heterofl_ray.config import NetworkConfig
+from heterofl_ray.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """One architecture at full width; `registry.build` makes it at any rate."""
+
+    name: str
+    input_shape: tuple[int, ...]
+    """Channels, height, width of an image; the window's length for text."""
+    outputs: int
+    """Classes, or words of the vocabulary."""
+    network: NetworkConfig
+    default_norm: str = "none"
+
+    @property
+    def norm(self) -> str:
+        return self.default_norm if self.network.norm == "auto" else self.network.norm
+
+    @property
+    def scaler(self) -> bool:
+        return self.network.scaler
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        return self.network.hidden
+
+    def stage_widths(self, default: tuple[int, ...]) -> tuple[int, ...]:
+        """The hidden widths of a model whose number of stages is fixed."""
+        if self.hidden and len(self.hidden) != len(default):
+            raise ConfigError.of(
+                "network.hidden", list(self.hidden), f"{self.name} has {len(default)} widths"
+            )
+        return self.hidden or default

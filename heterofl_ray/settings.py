@@ -1,0 +1,196 @@
+"""Strict settings: frozen dataclasses whose fields say what is valid.
+
+The machinery under `config`: types and limits checked when a config is made, unknown names refused
+with a suggestion, ``group.name=value`` texts and YAML read into plain values.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast, get_args, get_origin, get_type_hints
+
+from heterofl_ray.errors import ConfigError, suggestion
+
+
+def setting(
+    default: Any,
+    about: str,
+    *,
+    choices: tuple[str, ...] = (),
+    low: float = -math.inf,
+    high: float = math.inf,
+    above: float = -math.inf,
+) -> Any:
+    """A field with its description and its valid values: low <= value <= high, value > above."""
+    limits = {"about": about, "choices": choices, "low": low, "high": high, "above": above}
+    return field(default=default, metadata=limits)
+
+
+def _range_text(limits: Mapping[str, Any]) -> str:
+    parts = []
+    if limits["above"] > -math.inf:
+        parts.append(f"above {limits['above']:g}")
+    if limits["low"] > -math.inf:
+        parts.append(f"{limits['low']:g} or more")
+    if limits["high"] < math.inf:
+        parts.append(f"at most {limits['high']:g}")
+    return "must be " + " and ".join(parts)
+
+
+_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+class Checked:
+    """Checks types and limits of every field when a config is made."""
+
+    group: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        hints = _hints(type(self))
+        for entry in dataclasses.fields(cast(Any, self)):
+            name = f"{self.group}{entry.name}"
+            value = _coerced(name, getattr(self, entry.name), hints[entry.name])
+            object.__setattr__(self, entry.name, value)
+            if entry.metadata:
+                _check_limits(name, value, entry.metadata)
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """What fields must satisfy jointly; each group says its own."""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """A config from nested plain values; unknown keys are refused."""
+        hints = _hints(cls)
+        known = [name for name in hints if name != "group"]
+        given: dict[str, Any] = {}
+        for key, value in values.items():
+            if key not in known:
+                raise unknown_setting(cls, f"{cls.group}{key}")
+            given[key] = _group_value(f"{cls.group}{key}", value, hints[key])
+        return cls(**given)
+
+
+def _group_value(name: str, value: Any, hint: Any) -> Any:
+    if not (isinstance(hint, type) and issubclass(hint, Checked)) or isinstance(value, hint):
+        return value
+    if not isinstance(value, Mapping):
+        raise ConfigError.of(name, value, f"a group of settings, such as {name}.{_first(hint)}")
+    return hint.from_dict(value)
+
+
+def _first(group: type) -> str:
+    return dataclasses.fields(group)[0].name
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return {k: v for k, v in get_type_hints(cls).items() if get_origin(v) is not ClassVar}
+
+
+def setting_names(root: type[Checked]) -> list[str]:
+    """Every setting below ``root`` by its full name."""
+    names = []
+    for key, hint in _hints(root).items():
+        if isinstance(hint, type) and issubclass(hint, Checked):
+            names += setting_names(hint)
+        else:
+            names.append(f"{root.group}{key}")
+    return names
+
+
+def unknown_setting(root: type[Checked], name: str) -> ConfigError:
+    """The error for a name that is no setting: the nearest one, and what there is."""
+    names = setting_names(root)
+    namesakes = [full for full in names if full.split(".")[-1] == name.split(".")[-1]]
+    hint = f"did you mean {namesakes[0]!r}? " if namesakes else suggestion(name, names)
+    own = len(root.group)
+    shown = (full.split(".")[0] + ".*" if "." in full[own:] else full for full in names)
+    return ConfigError(f"unknown setting {name!r}: {hint}known: {', '.join(dict.fromkeys(shown))}")
+
+
+def _coerced(name: str, value: Any, hint: Any) -> Any:
+    """``value`` as the field's type, where that loses nothing; a clear error otherwise."""
+    if get_origin(hint) is tuple:
+        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+            raise ConfigError.of(name, value, "must be a list, such as [1, 2]")
+        return tuple(_coerced(name, item, get_args(hint)[0]) for item in value)
+    if hint is float and isinstance(value, (int, str)) and not isinstance(value, bool):
+        try:
+            value = float(value)
+        except (ValueError, OverflowError):
+            raise ConfigError.of(name, value, f"must be {_TYPE_NAMES[float]}") from None
+    if hint is int and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
+        raise ConfigError.of(name, value, f"must be {_TYPE_NAMES.get(hint, hint.__name__)}")
+    return value
+
+
+def _check_limits(name: str, value: Any, limits: Mapping[str, Any]) -> None:
+    if limits["choices"] and value not in limits["choices"]:
+        raise ConfigError.unknown(name, value, limits["choices"])
+    for item in value if isinstance(value, tuple) else (value,):
+        if isinstance(item, (int, float)) and not (
+            math.isfinite(item)
+            and limits["low"] <= item <= limits["high"]
+            and item > limits["above"]
+        ):
+            raise ConfigError.of(name, value, _range_text(limits))
+
+
+def assign(root: type[Checked], values: dict[str, Any], assignment: str) -> None:
+    """Put one ``group.name=value`` into nested plain values."""
+    name, equals, text = assignment.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {assignment!r} is not valid: write it as name=value")
+    name = name.strip()
+    cls = root
+    *groups, last = name.split(".")
+    place = values
+    for group in groups:
+        hint = _hints(cls).get(group)
+        if not (isinstance(hint, type) and issubclass(hint, Checked)):
+            raise unknown_setting(root, name)
+        cls, place = hint, place[group]
+    hint = _hints(cls).get(last)
+    if hint is None:
+        raise unknown_setting(cls, name)
+    place[last] = _parsed(name, text, hint)
+
+
+def _parsed(name: str, text: str, hint: Any) -> Any:
+    """A typed text as a plain value. Texts stay as typed: 'mix=1:2' must not become a number."""
+    if hint is str:
+        return text
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError.of(name, text, "cannot be read as a value") from None
+    if isinstance(hint, (types.GenericAlias,)) and isinstance(value, (int, float)):
+        return [value]
+    return value
+
+
+def load_yaml(path: Path) -> dict[str, Any]:
+    """The settings in a YAML file, not yet checked."""
+    import yaml
+
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{path}: not valid YAML: {reason}") from None
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise ConfigError(f"{path}: must hold settings, one 'name: value' a line")
+    return values

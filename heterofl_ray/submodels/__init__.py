@@ -1,0 +1,1 @@
+"""Which part of the global model each client gets."""
