@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from heterofl_ray.errors import ConfigError as ConfigError
     from heterofl_ray.errors import DataError as DataError
     from heterofl_ray.models.registry import register_model as register_model
-    from heterofl_ray.simulation import run as run
+    from heterofl_ray.runner import run as run
 
 __version__ = "0.1.0"
 
@@ -26,7 +26,7 @@ _HOME = {
     "DataError": "heterofl_ray.errors",
     "ExperimentConfig": "heterofl_ray.config",
     "register_model": "heterofl_ray.models.registry",
-    "run": "heterofl_ray.simulation",
+    "run": "heterofl_ray.runner",
 }
 __all__ = ["ConfigError", "DataError", "ExperimentConfig", "presets", "register_model", "run"]
 

@@ -260,6 +260,16 @@ class ExperimentConfig(Checked):
         del values["tracking"]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
+    def merge(self, values: Mapping[str, Any]) -> ExperimentConfig:
+        """This config with nested plain values laid over it."""
+        merged = self.to_dict()
+        for key, value in values.items():
+            if isinstance(merged.get(key), dict) and isinstance(value, Mapping):
+                merged[key] |= value
+            else:
+                merged[key] = value
+        return ExperimentConfig.from_dict(merged)
+
     def override(self, assignments: Iterable[str]) -> ExperimentConfig:
         """This config with ``name=value`` or ``group.name=value`` texts applied, checked once."""
         values = self.to_dict()

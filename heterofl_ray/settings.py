@@ -11,7 +11,6 @@ import math
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast, get_args, get_origin, get_type_hints
 
@@ -89,8 +88,7 @@ def _first(group: type) -> str:
     return dataclasses.fields(group)[0].name
 
 
-@cache
-def _hints(cls: type) -> dict[str, Any]:
+def _hints(cls: type[Any]) -> dict[str, Any]:
     return {k: v for k, v in get_type_hints(cls).items() if get_origin(v) is not ClassVar}
 
 

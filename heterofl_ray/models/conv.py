@@ -22,7 +22,9 @@ class Conv(nn.Module):
         if min(spec.input_shape[1:]) < smallest:
             side = "x".join(map(str, spec.input_shape[1:]))
             raise ConfigError.of(
-                "model", "conv", f"{len(widths)} blocks need images of {smallest}x{smallest} or more, not {side}"
+                "model",
+                "conv",
+                f"{len(widths)} blocks need images of {smallest}x{smallest} or more, not {side}",
             )
         blocks: list[nn.Module] = []
         inputs: Axis = Fixed(spec.input_shape[0])

@@ -84,14 +84,18 @@ def layer_norm(width: Channels) -> nn.LayerNorm:
 
 
 def conv(
-    inputs: Axis, outputs: Axis, kernel: int, *, stride: int = 1, padding: int = 0, bias: bool = True
+    inputs: Axis,
+    outputs: Axis,
+    kernel: int,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+    bias: bool = True,
 ) -> nn.Conv2d:
     layer = nn.Conv2d(
         inputs.width, outputs.width, kernel, stride=stride, padding=padding, bias=bias
     )
-    return tag(
-        layer, weight=(outputs, inputs, Fixed(kernel), Fixed(kernel)), bias=(outputs,)
-    )
+    return tag(layer, weight=(outputs, inputs, Fixed(kernel), Fixed(kernel)), bias=(outputs,))
 
 
 def linear(inputs: Axis, outputs: Axis) -> nn.Linear:

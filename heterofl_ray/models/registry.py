@@ -70,7 +70,7 @@ def register_model(
     keeps its own leading entries; 1 means plain leading entries. ``label_rows`` names the
     parameters whose first axis is the classes, so that clients count only for labels they hold.
     """
-    if not name or name in MODELS and isinstance(MODELS[name].factory, str):
+    if not name or (name in MODELS and isinstance(MODELS[name].factory, str)):
         raise ConfigError.of("model name", name, "must be new and not empty")
     if task not in ("images", "text"):
         raise ConfigError.unknown("task", task, ("images", "text"))

@@ -57,9 +57,7 @@ def affordable_level(mix: Mix, capability: float) -> Level:
     return mix.levels[-1]
 
 
-def capability(
-    config: ExperimentConfig, streams: Streams, round_number: int, client: int
-) -> float:
+def capability(config: ExperimentConfig, streams: Streams, round_number: int, client: int) -> float:
     """What a client affords in this round: its own value, changed by the round's drift."""
     settings = config.capability
     if settings.values:

@@ -183,4 +183,3 @@ class _Window:
                 places = torch.arange(size, device=self.view.device)
             grid.append(places.view([-1 if other == axis else 1 for other in range(len(shape))]))
         return tuple(grid)
-

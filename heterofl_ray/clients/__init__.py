@@ -1,0 +1,1 @@
+"""What runs where the clients are: losses, local training, jobs."""

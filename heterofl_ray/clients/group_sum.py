@@ -1,0 +1,80 @@
+"""Adding up same-level clients where they ran, so that one sum travels instead of many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from heterofl_ray.clients.update import LocalUpdate
+from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.mixes import Level
+from heterofl_ray.models.layout import Labels, Layout
+from heterofl_ray.submodels.plan import SubmodelPlan
+
+Parameters = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class GroupUpdate:
+    """The sum of what a group of same-level clients sends; label axes hold only ``labels``."""
+
+    level: Level
+    sums: Parameters
+    weight: float
+    labels: Tensor | None
+    label_weights: Tensor | None
+
+
+class GroupSum:
+    """Adds up clients of one level over the labels any of them holds."""
+
+    def __init__(
+        self, bench: Workbench, level: Level, parameters: Parameters, labels: Tensor | None
+    ) -> None:
+        self.level = level
+        self.labels = labels
+        self.layout = restricted(bench.layout(level), labels)
+        self.sums = {
+            name: torch.zeros(
+                [axis.width for axis in axes],
+                dtype=parameters[name].dtype,
+                device=bench.device,
+            )
+            for name, axes in self.layout.items()
+        }
+        self.by_examples = bench.config.server.weighting == "examples"
+        self.weight = 0.0
+        self.label_weights = None if labels is None else torch.zeros(len(labels))
+
+    def add(self, update: LocalUpdate) -> None:
+        weight = float(update.examples) if self.by_examples else 1.0
+        self.weight += weight
+        places = None
+        if update.labels is not None and self.labels is not None:
+            places = torch.searchsorted(self.labels, update.labels)
+        if places is not None and self.label_weights is not None:
+            self.label_weights[places] += weight
+        weighed = (
+            {name: tensor * weight for name, tensor in update.parameters.items()}
+            if self.by_examples
+            else update.parameters
+        )
+        SubmodelPlan.of(self.layout, labels=places).add(self.sums, weighed)
+
+    def result(self) -> GroupUpdate:
+        return GroupUpdate(self.level, self.sums, self.weight, self.labels, self.label_weights)
+
+
+def restricted(layout: Layout, labels: Tensor | None) -> Layout:
+    """The layout of a model whose label axes hold only ``labels``."""
+    if labels is None:
+        return layout
+    return {
+        name: tuple(
+            Labels(len(labels), axis.extra) if isinstance(axis, Labels) else axis for axis in axes
+        )
+        for name, axes in layout.items()
+    }

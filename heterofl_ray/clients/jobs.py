@@ -1,0 +1,120 @@
+"""The units of work that a worker runs. A job is pure: run again, it gives the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from heterofl_ray.clients.calibration import Moments, gather_moments, put_statistics
+from heterofl_ray.clients.group_sum import GroupSum, GroupUpdate
+from heterofl_ray.clients.scoring import Score, held_rows, score, testing_mode
+from heterofl_ray.clients.update import client_update
+from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.data.images import ImageClients
+from heterofl_ray.mixes import Level
+from heterofl_ray.models.layers import assign
+
+Parameters = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class ClientReport:
+    """The few numbers about one client's training that the driver sees."""
+
+    client: int
+    level: str
+    loss: float
+    examples: int
+    moved: int
+
+
+@dataclass(frozen=True)
+class TrainJob:
+    """Local training of a fixed group of same-level clients, summed where they ran."""
+
+    round_number: int
+    level: Level
+    clients: tuple[int, ...]
+    lr: float
+
+    def run(
+        self, bench: Workbench, parameters: Parameters
+    ) -> tuple[list[ClientReport], GroupUpdate]:
+        """Train every client from the level's slice ``parameters``."""
+        union = self._labels(bench)
+        group = GroupSum(bench, self.level, parameters, union)
+        reports = []
+        for client in self.clients:
+            update = client_update(
+                bench, self.level, client, self.round_number, self.lr, parameters
+            )
+            group.add(update)
+            reports.append(
+                ClientReport(client, self.level.name, update.loss, update.examples, update.moved)
+            )
+        return reports, group.result()
+
+    def _labels(self, bench: Workbench) -> Tensor | None:
+        """All labels that somebody in the group holds."""
+        if not bench.masked:
+            return None
+        union: Tensor = torch.cat([bench.data.labels(c) for c in self.clients]).unique()
+        return union
+
+
+@dataclass(frozen=True)
+class CalibrateJob:
+    """Static batch norm's moments over some clients' training data."""
+
+    level: Level
+    clients: tuple[int, ...]
+
+    def run(self, bench: Workbench, parameters: Parameters) -> Moments:
+        if not isinstance(bench.data, ImageClients):
+            raise TypeError("only models of images have static batch norms")
+        model = bench.model(self.level)
+        assign(model, parameters)
+        size = bench.config.evaluation.calibration_batch_size
+        total = Moments()
+        for client in self.clients:
+            batches = bench.data.plain_batches(client, size, bench.device)
+            total.add(gather_moments(model, (images for images, _ in batches)))
+        return total
+
+
+@dataclass(frozen=True)
+class EvaluateJob:
+    """Scores on test examples ``start`` to ``stop``: of everyone's and of the owners' labels."""
+
+    level: Level
+    start: int
+    stop: int
+
+    @torch.no_grad()
+    def run(
+        self, bench: Workbench, parameters: Parameters, moments: Moments | None
+    ) -> dict[str, Score]:
+        model = bench.model(self.level)
+        assign(model, parameters)
+        if moments is not None:
+            put_statistics(model, moments)
+        testing_mode(model)
+        size = bench.config.evaluation.batch_size
+        scores = {"global": Score()}
+        place = self.start
+        labels_of = cache(bench.data.labels)
+        for inputs, targets in bench.data.test_batches(self.start, self.stop, size, bench.device):
+            logits = model(inputs)
+            scores["global"] += score(logits, targets)
+            if isinstance(bench.data, ImageClients):
+                if bench.masked:
+                    owners = bench.data.test_owners(place, place + len(targets)).tolist()
+                    held = held_rows([labels_of(owner) for owner in owners], logits.shape[-1])
+                    logits = logits.masked_fill(~held.to(logits.device), 0)
+                scores["local"] = scores.get("local", Score()) + score(logits, targets)
+            place += len(targets)
+        return scores

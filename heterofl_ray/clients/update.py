@@ -1,0 +1,80 @@
+"""ClientUpdate of the paper's Algorithm 1: one client's local training in one round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from heterofl_ray.clients.losses import masked_cross_entropy, sliced_cross_entropy
+from heterofl_ray.clients.trainer import Batch, train
+from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.mixes import Level
+from heterofl_ray.models.layers import assign, parameters_of
+from heterofl_ray.submodels.plan import SubmodelPlan
+
+
+@dataclass(frozen=True)
+class LocalUpdate:
+    """What one client sends back."""
+
+    parameters: Mapping[str, Tensor]
+    """Label axes hold only ``labels``."""
+    labels: Tensor | None
+    """The labels it counts for, ascending; None: all."""
+    loss: float
+    examples: int
+    moved: int
+    """Parameters that went to the client, and came back."""
+
+
+def client_update(
+    bench: Workbench,
+    level: Level,
+    client: int,
+    round_number: int,
+    lr: float,
+    parameters: Mapping[str, Tensor],
+) -> LocalUpdate:
+    """Train the level's slice ``parameters`` on one client's data."""
+    model = bench.model(level)
+    labels = bench.data.labels(client) if bench.masked else None
+    own_rows = SubmodelPlan.of(bench.layout(level), labels=labels)
+    start = own_rows.extract(parameters) if bench.sliced else parameters
+    assign(model, start)
+
+    batches = local_batches(bench, client, round_number)
+    if bench.sliced and labels is not None:
+        batches = within(labels.to(bench.device), batches)
+        loss = partial(sliced_cross_entropy, absent=bench.data.outputs - len(labels))
+    else:
+        loss = partial(masked_cross_entropy, held=labels)
+    with bench.streams.layers("dropout", round_number, client):
+        mean_loss = train(model, batches, loss, bench.config.optimizer, lr)
+
+    trained = parameters_of(model)
+    return LocalUpdate(
+        parameters=trained if bench.sliced or labels is None else own_rows.extract(trained),
+        labels=labels,
+        loss=mean_loss,
+        examples=bench.data.examples(client),
+        moved=sum(tensor.numel() for tensor in start.values()),
+    )
+
+
+def local_batches(bench: Workbench, client: int, round_number: int) -> Iterator[Batch]:
+    """All epochs of one client in one round."""
+    random = bench.streams.torch("batches", round_number, client)
+    for _ in range(bench.config.local_epochs):
+        yield from bench.data.training_batches(
+            client, bench.config.batch_size, random, bench.device
+        )
+
+
+def within(labels: Tensor, batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Token numbers counted within a client's own words; the mask token follows the last."""
+    for inputs, targets in batches:
+        yield torch.searchsorted(labels, inputs), torch.searchsorted(labels, targets)

@@ -1,0 +1,97 @@
+"""What a worker keeps between jobs: the data's views and one model per level. No state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.data.images import ImageClients
+from heterofl_ray.data.sources import load
+from heterofl_ray.data.text import TextClients
+from heterofl_ray.errors import ConfigError
+from heterofl_ray.mixes import Level
+from heterofl_ray.models import registry
+from heterofl_ray.models.layers import set_scaler_rate
+from heterofl_ray.models.layout import Layout
+from heterofl_ray.models.spec import ModelSpec
+from heterofl_ray.randomness import Streams
+
+
+@dataclass
+class Workbench:
+    """Data, models and random streams of one experiment, on one device."""
+
+    config: ExperimentConfig
+    data_root: Path
+    device: torch.device
+    _models: dict[float, nn.Module] = field(default_factory=dict)
+    _layouts: dict[float, Layout] = field(default_factory=dict)
+
+    @cached_property
+    def streams(self) -> Streams:
+        return Streams(self.config.seed)
+
+    @cached_property
+    def data(self) -> ImageClients | TextClients:
+        dataset = load(self.config.data, self.data_root)
+        task = registry.family(self.config.model).task
+        if task != dataset.info.kind:
+            raise ConfigError.of(
+                "model",
+                self.config.model,
+                f"it is for {task}, but data={self.config.data!r} is {dataset.info.kind}",
+            )
+        clients = TextClients if task == "text" else ImageClients
+        return clients(dataset, self.config, self.streams)
+
+    @cached_property
+    def spec(self) -> ModelSpec:
+        return ModelSpec(
+            self.config.model,
+            self.data.input_shape,
+            self.data.outputs,
+            self.config.network,
+            registry.family(self.config.model).default_norm,
+        )
+
+    @cached_property
+    def masked(self) -> bool:
+        """Whether a client's loss and rows are restricted to the labels it holds."""
+        if self.config.loss.masked == "auto":
+            return self.data.task == "text" or self.config.partition != "iid"
+        return self.config.loss.masked == "on"
+
+    @cached_property
+    def sliced(self) -> bool:
+        """Whether clients hold only their own words' rows while training."""
+        return self.masked and self.data.task == "text" and self.config.loss.sliced_vocabulary
+
+    def model(self, level: Level) -> nn.Module:
+        """The resident model of a level; whoever uses it puts in parameters first."""
+        if level.rate not in self._models:
+            model = registry.build(self.spec, level.rate).to(self.device)
+            set_scaler_rate(model, level.rate / self.config.levels.largest.rate)
+            self._models[level.rate] = model
+        return self._models[level.rate]
+
+    def layout(self, level: Level) -> Layout:
+        if level.rate not in self._layouts:
+            self._layouts[level.rate] = registry.layout(self.spec, level.rate)
+        return self._layouts[level.rate]
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device that ``execution.device`` names."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError.of(
+            "execution.device", name, f"this machine has {torch.cuda.device_count()} CUDA devices"
+        )
+    return device

@@ -1,0 +1,1 @@
+"""Data sets as memory-mapped Arrow files, their partition over clients, and tensor batches."""

@@ -1,0 +1,248 @@
+"""Data sets on disk: Arrow IPC files that are memory-mapped and viewed as tensors, never copied.
+
+A data set NAME is the small file ``NAME.json``, which says what it is and in which folder its
+Arrow files lie. Folders are named by their content and put in place by one rename each, so two
+processes that write the same data set at once do no harm, and nothing half-written is ever seen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from heterofl_ray.errors import DataError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def data_dir(path: str | os.PathLike[str] | None = None) -> Path:
+    """The folder of data sets: as given, else HETEROFL_DATA_DIR, else in the user's cache."""
+    chosen = path or os.environ.get("HETEROFL_DATA_DIR") or "~/.cache/heterofl-ray"
+    return Path(chosen).expanduser().absolute()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataInfo:
+    """What a data set holds."""
+
+    name: str
+    kind: str
+    """'images' (features count as images of shape (n,)) or 'text'."""
+    train: int
+    test: int
+    """Examples; for text, tokens."""
+    shape: tuple[int, ...] = ()
+    dtype: str = "uint8"
+    classes: tuple[str, ...] = ()
+    vocabulary: int = 0
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    augment: bool = False
+    """Training images are padded by 4, cropped at random and mirrored."""
+    clients: int = 0
+    """Clients named by the data itself; 0: none."""
+    origin: str = ""
+    bytes: int = 0
+
+    @property
+    def outputs(self) -> int:
+        """Classes, or words of the vocabulary."""
+        return self.vocabulary if self.kind == "text" else len(self.classes)
+
+    def to_dict(self) -> dict[str, Any]:
+        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return plain
+
+
+Columns = Mapping[str, "np.ndarray[Any, Any]"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """One part of a data set, as views of mapped memory."""
+
+    columns: Mapping[str, Tensor]
+
+    @property
+    def images(self) -> Tensor:
+        return self.columns["image"]
+
+    @property
+    def labels(self) -> Tensor:
+        return self.columns["label"]
+
+    @property
+    def clients(self) -> Tensor:
+        return self.columns["client"]
+
+    @property
+    def tokens(self) -> Tensor:
+        return self.columns["token"]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    info: DataInfo
+    train: Split
+    test: Split
+    folder: Path
+
+    def vocabulary(self) -> list[str]:
+        """The words of a text data set, by token number."""
+        with pa.memory_map(str(self.folder / "vocabulary.arrow")) as source:
+            words: list[str] = pa.ipc.open_file(source).read_all()["word"].to_pylist()
+        return words
+
+
+@dataclass
+class Draft:
+    """A data set about to be written: a split is filled by one call, text brings its words."""
+
+    info: DataInfo
+    splits: dict[str, Columns] = field(default_factory=dict)
+    words: list[str] | None = None
+
+
+def write_dataset(root: Path, draft: Draft) -> Dataset:
+    """Put a data set in place, all or nothing; equal content is stored once."""
+    check_name(draft.info.name)
+    with _scratch(root) as scratch:
+        for split, columns in draft.splits.items():
+            _write_split(scratch / f"{split}.arrow", columns)
+        if draft.words is not None:
+            _write_table(scratch / "vocabulary.arrow", pa.table({"word": draft.words}))
+        digest, size = _fingerprint(scratch)
+        folder = root / f"{draft.info.name}-{digest}"
+        try:
+            scratch.rename(folder)
+        except OSError:  # somebody else put the same content there first
+            if not folder.is_dir():
+                raise
+        info = dataclasses.replace(draft.info, bytes=size)
+        _write_atomically(
+            root / f"{info.name}.json",
+            json.dumps({"folder": folder.name, **info.to_dict()}, indent=1),
+        )
+    return open_dataset(root, info.name)
+
+
+def stored(root: Path) -> list[str]:
+    """Names of the data sets in this folder."""
+    return sorted(path.stem for path in root.glob("*.json")) if root.is_dir() else []
+
+
+def read_info(root: Path, name: str) -> tuple[DataInfo, Path]:
+    """What is written about a data set, and the folder of its files."""
+    check_name(name)
+    path = root / f"{name}.json"
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        folder = root / Path(str(values.pop("folder"))).name
+        for key in ("shape", "classes", "mean", "std"):
+            values[key] = tuple(values[key])
+        return DataInfo(**values), folder
+    except FileNotFoundError:
+        raise DataError(f"data set {name!r} is not in {root}") from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"{path} is damaged ({error}); remove it and import again") from None
+
+
+def open_dataset(root: Path, name: str) -> Dataset:
+    """Map a data set that is in place."""
+    info, folder = read_info(root, name)
+    try:
+        splits = {split: _map_split(folder / f"{split}.arrow", info) for split in ("train", "test")}
+    except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
+        raise DataError(f"data set {name!r} in {folder} is damaged: {error}") from None
+    return Dataset(info, splits["train"], splits["test"], folder)
+
+
+def check_name(name: str) -> None:
+    """Names become file names, so they may not lead anywhere else."""
+    if not _NAME.fullmatch(name):
+        raise DataError(
+            f"data set name {name!r} is not valid: letters, digits, '.', '_' and '-', at most 64"
+        )
+
+
+def view(array: np.ndarray[Any, Any]) -> Tensor:
+    """A tensor on the array's own memory; mapped memory is read-only, and nothing writes to it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def _write_split(path: Path, columns: Columns) -> None:
+    arrays = []
+    for column in columns.values():
+        flat = np.ascontiguousarray(column)
+        width = flat[:1].nbytes if flat.ndim > 1 else 0
+        kind = pa.binary(width) if width else pa.from_numpy_dtype(flat.dtype)
+        arrays.append(pa.Array.from_buffers(kind, len(flat), [None, pa.py_buffer(flat)]))
+    _write_table(path, pa.Table.from_arrays(arrays, names=list(columns)))
+
+
+def _write_table(path: Path, table: pa.Table) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=max(1, table.num_rows))
+
+
+def _map_split(path: Path, info: DataInfo) -> Split:
+    with pa.memory_map(str(path)) as source:
+        batch = pa.ipc.open_file(source).get_batch(0)
+    columns = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_fixed_size_binary(column.type):
+            flat = np.frombuffer(column.buffers()[1], dtype=info.dtype)
+            columns[name] = view(flat.reshape(len(column), *info.shape))
+        else:
+            columns[name] = view(column.to_numpy(zero_copy_only=True))
+    return Split(columns)
+
+
+def _fingerprint(folder: Path) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    for path in sorted(folder.iterdir()):
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+                size += len(block)
+    return digest.hexdigest()[:16], size
+
+
+@contextmanager
+def _scratch(root: Path) -> Iterator[Path]:
+    """A folder beside the data sets that is gone afterwards, unless it was renamed."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".partial-", dir=root))
+    except OSError as error:
+        raise DataError(f"{root} cannot be written to: {error.strerror}") from None
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    Path(name).replace(path)
