@@ -103,6 +103,22 @@ def setting_names(root: type[Checked]) -> list[str]:
     return names
 
 
+def describe(config: Checked) -> dict[str, dict[str, Any]]:
+    """Every setting of ``config`` by its full name: its value, what it does, its choices."""
+    described: dict[str, dict[str, Any]] = {}
+    for entry in dataclasses.fields(cast(Any, config)):
+        value = getattr(config, entry.name)
+        if isinstance(value, Checked):
+            described |= describe(value)
+        else:
+            described[f"{config.group}{entry.name}"] = {
+                "default": list(value) if isinstance(value, tuple) else value,
+                "about": entry.metadata["about"],
+                "choices": list(entry.metadata["choices"]),
+            }
+    return described
+
+
 def unknown_setting(root: type[Checked], name: str) -> ConfigError:
     """The error for a name that is no setting: the nearest one, and what there is."""
     names = setting_names(root)

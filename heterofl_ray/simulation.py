@@ -19,7 +19,7 @@ from heterofl_ray import preflight
 from heterofl_ray.clients.jobs import ClientReport, TrainJob
 from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data.store import data_dir, stored
+from heterofl_ray.data.places import data_dir, stored
 from heterofl_ray.evaluation import Scores, evaluate
 from heterofl_ray.execution.local import LocalBackend
 from heterofl_ray.execution.scheduling import group_clients

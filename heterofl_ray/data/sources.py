@@ -6,7 +6,8 @@ import pkgutil
 from pathlib import Path
 
 from heterofl_ray.data.catalog import SOURCES
-from heterofl_ray.data.store import Dataset, open_dataset, stored, write_dataset
+from heterofl_ray.data.places import stored
+from heterofl_ray.data.store import Dataset, open_dataset, write_dataset
 from heterofl_ray.errors import ConfigError
 
 

@@ -11,7 +11,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import re
 import shutil
 import tempfile
 import warnings
@@ -26,15 +25,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from heterofl_ray.data.places import check_name
 from heterofl_ray.errors import DataError
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def data_dir(path: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of data sets: as given, else HETEROFL_DATA_DIR, else in the user's cache."""
-    chosen = path or os.environ.get("HETEROFL_DATA_DIR") or "~/.cache/heterofl-ray"
-    return Path(chosen).expanduser().absolute()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,11 +134,6 @@ def write_dataset(root: Path, draft: Draft) -> Dataset:
     return open_dataset(root, info.name)
 
 
-def stored(root: Path) -> list[str]:
-    """Names of the data sets in this folder."""
-    return sorted(path.stem for path in root.glob("*.json")) if root.is_dir() else []
-
-
 def read_info(root: Path, name: str) -> tuple[DataInfo, Path]:
     """What is written about a data set, and the folder of its files."""
     check_name(name)
@@ -171,14 +158,6 @@ def open_dataset(root: Path, name: str) -> Dataset:
     except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
         raise DataError(f"data set {name!r} in {folder} is damaged: {error}") from None
     return Dataset(info, splits["train"], splits["test"], folder)
-
-
-def check_name(name: str) -> None:
-    """Names become file names, so they may not lead anywhere else."""
-    if not _NAME.fullmatch(name):
-        raise DataError(
-            f"data set name {name!r} is not valid: letters, digits, '.', '_' and '-', at most 64"
-        )
 
 
 def view(array: np.ndarray[Any, Any]) -> Tensor:

@@ -1,0 +1,57 @@
+"""The ``heterofl-ray`` command. A user's mistake is one line on standard error and exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import NoReturn
+
+from heterofl_ray import __version__
+from heterofl_ray.commands import costs, run, settings
+from heterofl_ray.errors import ConfigError, DataError
+
+COMMANDS: tuple[ModuleType, ...] = (run, costs, settings)
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with errors of one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} (--help shows how to call it)\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="heterofl-ray",
+        description="Federated learning with clients of unequal strength.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        subparser = subparsers.add_parser(
+            command.NAME, help=command.ABOUT, description=command.ABOUT, allow_abbrev=False
+        )
+        command.add_arguments(subparser)
+        subparser.set_defaults(execute=command.execute)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parsed = make_parser().parse_args(arguments)
+    try:
+        parsed.execute(parsed)
+    except (ConfigError, DataError) as error:
+        line = " ".join(str(error).split())
+        print(f"heterofl-ray: error: {line}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("heterofl-ray: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

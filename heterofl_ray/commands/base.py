@@ -1,0 +1,47 @@
+"""What commands share: their shape, JSON output and tables."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+class Command(Protocol):
+    """A module of this package."""
+
+    NAME: str
+    ABOUT: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def execute(self, arguments: argparse.Namespace) -> None: ...
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
+
+
+def print_json(values: Mapping[str, Any]) -> None:
+    print(json.dumps(values), flush=True)
+
+
+def print_table(table: Table) -> None:
+    from rich.console import Console
+
+    Console(file=sys.stdout, highlight=False).print(table)
+
+
+def short_number(value: float) -> str:
+    """1556874 as '1.6 M', the way the paper prints it."""
+    for limit, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if value >= limit:
+            return f"{value / limit:.1f} {unit}"
+    return f"{value:.0f}"

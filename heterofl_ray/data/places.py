@@ -1,0 +1,30 @@
+"""Where data sets lie, and what they may be called. Importing this does not import torch."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from heterofl_ray.errors import DataError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def data_dir(path: str | os.PathLike[str] | None = None) -> Path:
+    """The folder of data sets: as given, else HETEROFL_DATA_DIR, else in the user's cache."""
+    chosen = path or os.environ.get("HETEROFL_DATA_DIR") or "~/.cache/heterofl-ray"
+    return Path(chosen).expanduser().absolute()
+
+
+def stored(root: Path) -> list[str]:
+    """Names of the data sets in this folder."""
+    return sorted(path.stem for path in root.glob("*.json")) if root.is_dir() else []
+
+
+def check_name(name: str) -> None:
+    """Names become file names, so they may not lead anywhere else."""
+    if not _NAME.fullmatch(name):
+        raise DataError(
+            f"data set name {name!r} is not valid: letters, digits, '.', '_' and '-', at most 64"
+        )
