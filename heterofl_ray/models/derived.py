@@ -17,8 +17,9 @@ from torch import nn
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.models.layout import Axis, Channels, Fixed, Labels, Layout, scaled
 
-# At these rates, cutting 2 or more segments one by one rounds differently from cutting the whole.
-_PROBES = (0.85, 0.6, 0.45, 0.3)
+# No usual width times one of these is near a whole number, so that cutting 2 or more segments one
+# by one rounds differently from cutting the whole, at one of them at least.
+_PROBES = (0.8347, 0.6183, 0.4271, 0.3179, 0.1837)
 _ROUNDINGS: tuple[Callable[[int, float], int], ...] = (
     scaled,
     lambda full, rate: max(1, math.floor(full * rate + 1e-9)),
