@@ -9,10 +9,10 @@ from types import ModuleType
 from typing import NoReturn
 
 from heterofl_ray import __version__
-from heterofl_ray.commands import costs, run, settings
-from heterofl_ray.errors import ConfigError, DataError
+from heterofl_ray.commands import costs, data, resume, run, settings
+from heterofl_ray.errors import ClientError, ConfigError, DataError, Interrupted, RunFailed
 
-COMMANDS: tuple[ModuleType, ...] = (run, costs, settings)
+COMMANDS: tuple[ModuleType, ...] = (run, resume, data, costs, settings)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -47,8 +47,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         line = " ".join(str(error).split())
         print(f"heterofl-ray: error: {line}", file=sys.stderr)
         return 2
+    except ClientError as error:
+        print(f"{error.trace}heterofl-ray: error: {error}", file=sys.stderr)
+        return 1
+    except RunFailed as error:
+        print(f"heterofl-ray: error: {error}", file=sys.stderr)
+        return 1
+    except Interrupted as stop:
+        print(f"heterofl-ray: {stop}", file=sys.stderr)
+        return stop.code
     except KeyboardInterrupt:
-        print("heterofl-ray: interrupted", file=sys.stderr)
+        print("heterofl-ray: stopped", file=sys.stderr)
         return 130
     return 0
 

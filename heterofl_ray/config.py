@@ -13,163 +13,38 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.mixes import Mix, parse_mix
-from heterofl_ray.settings import Checked, assign, setting
+from heterofl_ray.setting_groups import (
+    CapabilityConfig,
+    CheckpointConfig,
+    EvaluationConfig,
+    ExecutionConfig,
+    FeatureSkewConfig,
+    LossConfig,
+    NetworkConfig,
+    OptimizerConfig,
+    ServerConfig,
+    TextConfig,
+    TrackingConfig,
+)
+from heterofl_ray.settings import Checked, assign, describe, setting
 
 # What each kind of partition takes after its colon: 'classes:2', 'dirichlet:0.3'.
 PARTITIONS: Mapping[str, type[int] | type[float] | None] = {
     "iid": None,
     "classes": int,
     "dirichlet": float,
+    "power-law": float,
+    "natural": None,
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkConfig(Checked):
-    """The shape of the global model at rate 1."""
-
-    group: ClassVar[str] = "network."
-
-    norm: str = setting(
-        "auto",
-        "normalisation: static batch, instance, group (4), layer, or none; auto: the model's own",
-        choices=("auto", "sbn", "in", "gn", "ln", "none"),
-    )
-    scaler: bool = setting(True, "divide hidden activations by the relative width in training")
-    hidden: tuple[int, ...] = setting((), "widths of conv, preresnet or mlp; empty: its own", low=1)
-    embedding: int = setting(256, "transformer: width of the residual stream", low=1)
-    heads: int = setting(8, "transformer: attention heads; every sub-model keeps all", low=1)
-    feedforward: int = setting(512, "transformer: width of the feed-forward layers", low=1)
-    layers: int = setting(4, "transformer: encoder layers", low=1)
-    dropout: float = setting(0.2, "transformer: dropout probability", low=0, high=0.99)
-
-    def _check_together(self) -> None:
-        if self.embedding % self.heads:
-            raise ConfigError.of(
-                "network.embedding", self.embedding, f"must be a multiple of heads={self.heads}"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextConfig(Checked):
-    """How a token stream becomes training steps."""
-
-    group: ClassVar[str] = "text."
-
-    rows: int = setting(100, "equal rows the training stream is cut into and dealt as", low=1)
-    window: int = setting(64, "tokens per row in a step", low=1)
-    mask_rate: float = setting(0.15, "share of positions hidden from the model", low=0, high=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossConfig(Checked):
-    """The local loss."""
-
-    group: ClassVar[str] = "loss."
-
-    masked: str = setting(
-        "auto",
-        "logits of labels the client does not hold become 0; auto: all but IID images",
-        choices=("auto", "on", "off"),
-    )
-    sliced_vocabulary: bool = setting(
-        True, "text: train only the client's own words' rows (same result, less work)"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CapabilityConfig(Checked):
-    """assignment=capability: the relative width each client affords."""
-
-    group: ClassVar[str] = "capability."
-
-    values: tuple[float, ...] = setting((), "one per client; empty: drawn", above=0)
-    low: float = setting(0.05, "smallest drawn capability", above=0)
-    high: float = setting(1.0, "largest drawn capability", above=0)
-    drift: float = setting(0.0, "spread of a round's log-normal change of capability", low=0)
-
-    def _check_together(self) -> None:
-        if self.low > self.high:
-            raise ConfigError.of("capability.low", self.low, f"must be at most high={self.high}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class OptimizerConfig(Checked):
-    """The clients' optimiser, made anew for each client and round."""
-
-    group: ClassVar[str] = "optimizer."
-
-    name: str = setting(
-        "sgd", "local optimiser", choices=("sgd", "adam", "adamw", "rmsprop", "adagrad")
-    )
-    momentum: float = setting(0.9, "sgd and rmsprop", low=0, high=0.9999)
-    weight_decay: float = setting(5e-4, "L2 penalty", low=0)
-    clip_norm: float = setting(1.0, "largest global gradient norm; 0: no clipping", low=0)
-    milestones: tuple[int, ...] = setting((), "rounds after which the rate falls", low=1)
-    gamma: float = setting(0.1, "factor of the learning rate at a milestone", above=0, high=1)
-
-    def _check_together(self) -> None:
-        if list(self.milestones) != sorted(set(self.milestones)):
-            raise ConfigError.of("optimizer.milestones", self.milestones, "must increase")
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluationConfig(Checked):
-    """Tests of the global model and of every level's sub-model."""
-
-    group: ClassVar[str] = "evaluation."
-
-    batch_size: int = setting(500, "examples per test batch", low=1)
-    calibration_batch_size: int = setting(
-        500, "examples per batch of the static batch norm's statistics", low=2
-    )
-    levels: str = setting(
-        "final",
-        "when every level's sub-model is tested too",
-        choices=("final", "always", "never"),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExecutionConfig(Checked):
-    """Where and how the work runs."""
-
-    group: ClassVar[str] = "execution."
-
-    backend: str = setting("local", "local: in this process", choices=("local",))
-    device: str = setting("auto", "auto, cpu, cuda or cuda:N; auto: cuda where there is one")
-    threads: int = setting(1, "torch threads; part of the result's bytes", low=1, high=1024)
-    clients_per_job: int = setting(1, "same-level clients trained and summed together", low=1)
-
-    def _check_together(self) -> None:
-        kind, _, index = self.device.partition(":")
-        plain = self.device in ("auto", "cpu", "cuda")
-        if not (plain or (kind == "cuda" and index.isascii() and index.isdigit())):
-            raise ConfigError.of("execution.device", self.device, "auto, cpu, cuda or cuda:N")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServerConfig(Checked):
-    """How updates become the next global model."""
-
-    group: ClassVar[str] = "server."
-
-    weighting: str = setting(
-        "clients", "each client weighs 1, or its examples", choices=("clients", "examples")
-    )
-    accumulate: str = setting("float32", "precision of the sums", choices=("float32", "float64"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrackingConfig(Checked):
-    """What is kept of a run; not part of the config's hash."""
-
-    group: ClassVar[str] = "tracking."
-
-    root: str = setting("runs", "folder in which each run gets a folder of its own")
+PARTITION_EXAMPLES = {
+    "classes": "classes:2",
+    "dirichlet": "dirichlet:0.3",
+    "power-law": "power-law:1.5",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +52,10 @@ class ExperimentConfig(Checked):
     """One experiment. Two equal configs give the same bytes."""
 
     data: str = setting("digits", "a data set's name")
-    partition: str = setting("iid", "how examples reach clients: iid, classes:K, dirichlet:ALPHA")
+    partition: str = setting(
+        "iid",
+        "how examples reach clients: iid, classes:K, dirichlet:ALPHA, power-law:EXPONENT, natural",
+    )
     model: str = setting("conv", "a registered model's name")
     method: str = setting("heterofl", "the federated method")
     mix: str = setting("a-e", "levels and shares: a-e, a3-e7 or 1.0:0.3,0.4:0.7")
@@ -198,6 +76,7 @@ class ExperimentConfig(Checked):
 
     network: NetworkConfig = field(default_factory=NetworkConfig)
     text: TextConfig = field(default_factory=TextConfig)
+    feature_skew: FeatureSkewConfig = field(default_factory=FeatureSkewConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     capability: CapabilityConfig = field(default_factory=CapabilityConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -205,6 +84,7 @@ class ExperimentConfig(Checked):
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     server: ServerConfig = field(default_factory=ServerConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
     @property
     def levels(self) -> Mix:
@@ -255,10 +135,11 @@ class ExperimentConfig(Checked):
         return text
 
     def hash(self) -> str:
-        """Names the experiment: equal for equal settings, wherever the run is written."""
-        values = self.to_dict()
-        del values["tracking"]
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+        """Names the experiment: equal whenever the settings that decide the result are."""
+        deciding = {
+            name: entry["default"] for name, entry in describe(self).items() if not entry["runtime"]
+        }
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
     def merge(self, values: Mapping[str, Any]) -> ExperimentConfig:
         """This config with nested plain values laid over it."""
@@ -292,6 +173,6 @@ def parse_partition(text: str) -> tuple[str, int | float | None]:
     except ValueError:
         value = 0
     if not (0 < value < math.inf):
-        example = {"classes": "classes:2", "dirichlet": "dirichlet:0.3"}[kind]
+        example = PARTITION_EXAMPLES[kind]
         raise ConfigError.of("partition", text, f"needs a number above 0, such as '{example}'")
     return kind, value

@@ -1,9 +1,10 @@
-"""The two kinds of mistake a user can make; the command line shows either as one line."""
+"""What can go wrong, in kinds the command line knows how to show."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class ConfigError(ValueError):
@@ -22,6 +23,40 @@ class ConfigError(ValueError):
 
 class DataError(Exception):
     """A data set is missing, damaged or does not fit. The message says which and what to do."""
+
+
+class ClientError(Exception):
+    """A client's own training failed: who, where, and the error as it was raised there."""
+
+    def __init__(self, message: str, trace: str = "") -> None:
+        super().__init__(message, trace)  # both, so that it survives being pickled
+        self.message = message
+        self.trace = trace
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class RunFailed(Exception):
+    """The run cannot go on. The message says what was tried and what to look at."""
+
+
+class Interrupted(BaseException):
+    """The user or the system asked the run to stop; what was committed is kept."""
+
+    def __init__(self, code: int, round_number: int = 0, folder: Path | None = None) -> None:
+        super().__init__(code)
+        self.code = code
+        self.round_number = round_number
+        self.folder = folder
+
+    def __str__(self) -> str:
+        if self.folder is None or not self.round_number:
+            return "stopped before the first round was kept"
+        return (
+            f"stopped after round {self.round_number}; "
+            f"go on with: heterofl-ray resume {self.folder}"
+        )
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

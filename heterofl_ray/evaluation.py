@@ -1,20 +1,22 @@
 """Tests of the global model and of every level's sub-model, as jobs on the pool.
 
-Static batch norms are calibrated first, over all clients' training data.
+Static batch norms are calibrated first, over all clients' training data. A test is a generator of
+batches of jobs, so that it can go on while the next round trains.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from heterofl_ray.clients.calibration import Moments, needs_calibration
+from heterofl_ray.clients.calibration import needs_calibration
 from heterofl_ray.clients.jobs import CalibrateJob, EvaluateJob
 from heterofl_ray.clients.scoring import Score
 from heterofl_ray.clients.workbench import Workbench
-from heterofl_ray.execution.backend import Backend
+from heterofl_ray.execution.backend import Backend, Batch, Slice
 from heterofl_ray.execution.scheduling import ranges
 from heterofl_ray.mixes import Level
-from heterofl_ray.parameter_server import ParameterServer
 
 Metrics = dict[str, float]
 
@@ -30,44 +32,73 @@ class Scores:
 
     overall: Metrics
     local: Metrics
-    moments: Moments | None
-    """The static batch norm statistics it was tested with."""
+    moments: Any
+    """The static batch norm statistics it was tested with, as the backend's handle, or None."""
+
+    @property
+    def goodness(self) -> float:
+        """One number, larger being better: accuracy, or perplexity below zero."""
+        return self.overall.get("accuracy", -self.overall.get("perplexity", 0.0))
 
 
-def evaluate(bench: Workbench, server: ParameterServer, backend: Backend, level: Level) -> Scores:
-    """Scores of the level's slice of the global model."""
-    parameters = server.cut(level)
-    moments = calibrate(bench, backend, level, parameters)
-    part = (
-        WINDOWS_PER_JOB * bench.config.text.window if bench.data.task == "text" else IMAGES_PER_JOB
-    )
-    work = [
-        (EvaluateJob(level, start, stop), parameters, moments)
-        for start, stop in ranges(bench.data.test_size, part)
-    ]
-    totals: dict[str, Score] = {}
-    for scores in backend.run(work):
-        for name, score in scores.items():
-            totals[name] = totals.get(name, Score()) + score
-    task = bench.data.task
-    return Scores(
-        overall=totals["global"].metrics(task),
-        local=totals["local"].metrics(task) if "local" in totals else {},
-        moments=moments,
-    )
+class Evaluation:
+    """A test under way, of several levels' slices of one state of the global model."""
+
+    def __init__(self, bench: Workbench, backend: Backend, levels: Sequence[Level]) -> None:
+        self._steps = _evaluate(bench, backend, [(level, backend.cut(level)) for level in levels])
+        self._scores: dict[str, Scores] | None = None
+        self._batch: Batch = next(self._steps)
+
+    def advance(self) -> None:
+        """Go on to the next jobs if the last ones are done; never waits."""
+        while self._scores is None and self._batch.done():
+            self._next()
+
+    def finish(self) -> dict[str, Scores]:
+        """Scores by level; waits for them."""
+        while self._scores is None:
+            self._next()
+        return self._scores
+
+    def _next(self) -> None:
+        try:
+            self._batch = self._steps.send(self._batch.results())
+        except StopIteration as end:
+            self._scores = end.value
 
 
-def calibrate(
-    bench: Workbench, backend: Backend, level: Level, parameters: object
-) -> Moments | None:
-    """Statistics of the level's static batch norms; None where it has none."""
-    if not needs_calibration(bench.model(level)):
-        return None
-    total = Moments()
-    work = [
+def _evaluate(
+    bench: Workbench, backend: Backend, models: Sequence[tuple[Level, Slice]]
+) -> Generator[Batch, list[Any], dict[str, Scores]]:
+    """Calibrate every level, then test every level."""
+    calibration = [
         (CalibrateJob(level, tuple(range(start, stop))), parameters)
+        for level, parameters in models
+        if needs_calibration(bench.model(level))
         for start, stop in ranges(bench.config.clients, CLIENTS_PER_JOB)
     ]
-    for moments in backend.run(work):
-        total.add(moments)
-    return total
+    gathered: dict[Level, list[Any]] = {}
+    for (job, _), part in zip(calibration, (yield backend.test(calibration)), strict=True):
+        gathered.setdefault(job.level, []).append(part)
+    moments = {level: backend.pool(parts) for level, parts in gathered.items()}
+
+    text = bench.data.task == "text"
+    part = WINDOWS_PER_JOB * bench.config.text.window if text else IMAGES_PER_JOB
+    tests = [
+        (EvaluateJob(level, start, stop), parameters, moments.get(level))
+        for level, parameters in models
+        for start, stop in ranges(bench.data.test_size, part)
+    ]
+    totals: dict[tuple[Level, str], Score] = {}
+    for (test, _, _), scores in zip(tests, (yield backend.test(tests)), strict=True):
+        for name, score in scores.items():
+            totals[test.level, name] = totals.get((test.level, name), Score()) + score
+
+    def metrics(level: Level, name: str) -> Metrics:
+        found = totals.get((level, name))
+        return {} if found is None else found.metrics(bench.data.task)
+
+    return {
+        level.name: Scores(metrics(level, "global"), metrics(level, "local"), moments.get(level))
+        for level, _ in models
+    }

@@ -1,39 +1,47 @@
 """The server of a run: holds the global model, cuts each level's slice, adds up, commits.
 
-A plain class. In one process it is used as it is; on a cluster the backend makes it an actor.
+A plain class. In one process it is used as it is; on a cluster the backend makes an actor of it,
+or several, each with some of the tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 
 import torch
 from torch import Tensor
 
 from heterofl_ray.aggregation.overlap import OverlapMean
 from heterofl_ray.clients.group_sum import GroupUpdate
-from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.mixes import Level
 from heterofl_ray.models import registry
 from heterofl_ray.models.layers import parameters_of
+from heterofl_ray.models.layout import Layout
 from heterofl_ray.submodels.plan import SubmodelPlan
 from heterofl_ray.submodels.selectors import leading
 
 
 class ParameterServer:
-    """Owns the global parameters; everything that changes them happens here."""
+    """Owns the global parameters; everything that changes them happens here.
 
-    def __init__(self, bench: Workbench) -> None:
+    ``names`` are the tensors it holds (None: all of the model's).
+    """
+
+    def __init__(self, bench: Workbench, names: Collection[str] | None = None) -> None:
+        config = bench.config
         self._bench = bench
-        largest = bench.config.levels.largest
-        self._layout = bench.layout(largest)
+        self._names = names
+        self._layout = self._own(bench.layout(config.levels.largest))
+        chosen = config.server.device
+        self._device = bench.device if chosen == "auto" else resolve_device(chosen)
         with bench.streams.layers("initial-model"):
-            model = registry.build(bench.spec, largest.rate)
-        self.parameters = {
-            name: tensor.to(bench.device) for name, tensor in parameters_of(model).items()
-        }
+            model = registry.build(bench.spec, config.levels.largest.rate)
+        initial = parameters_of(model)
+        self.parameters = {name: initial[name].to(self._device) for name in self._layout}
         self._mean = OverlapMean(
-            self._layout, self.parameters, getattr(torch, bench.config.server.accumulate)
+            self._layout, self.parameters, getattr(torch, config.server.accumulate)
         )
 
     def cut(self, level: Level) -> dict[str, Tensor]:
@@ -42,12 +50,17 @@ class ParameterServer:
 
     def accumulate(self, update: GroupUpdate) -> None:
         """Add one group's sum, in place."""
+        update = update.to(self._device)
         self._mean.add(
             self._plan(update.level, update.labels),
             update.sums,
             update.weight,
             update.label_weights,
         )
+
+    def discard(self) -> None:
+        """Forget what was added since the last commit."""
+        self._mean.clear()
 
     def commit(self) -> None:
         """End the round: every element becomes the mean over the clients that hold it."""
@@ -59,5 +72,22 @@ class ParameterServer:
             tensor.copy_(parameters[name])
 
     def _plan(self, level: Level, labels: Tensor | None = None) -> SubmodelPlan:
-        selection = leading(self._layout, self._bench.layout(level))
+        selection = leading(self._layout, self._own(self._bench.layout(level)))
         return SubmodelPlan.of(self._layout, selection, labels)
+
+    def _own(self, layout: Layout) -> Layout:
+        if self._names is None:
+            return layout
+        return {name: axes for name, axes in layout.items() if name in self._names}
+
+
+def spread(layout: Layout, shards: int) -> list[list[str]]:
+    """Names of a model's tensors in ``shards`` parts of nearly equal size, largest first."""
+    sizes = {name: math.prod(axis.width for axis in axes) for name, axes in layout.items()}
+    parts: list[list[str]] = [[] for _ in range(shards)]
+    filled = [0] * shards
+    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
+        least = filled.index(min(filled))
+        parts[least].append(name)
+        filled[least] += sizes[name]
+    return parts

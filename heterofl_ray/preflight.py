@@ -7,7 +7,7 @@ imports torch, so a wrong name is answered at once.
 from __future__ import annotations
 
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data.catalog import SOURCES
+from heterofl_ray.data import catalog
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.methods.registry import METHODS
 from heterofl_ray.models import registry
@@ -18,12 +18,13 @@ def check(config: ExperimentConfig, stored_data: list[str]) -> None:
     family = registry.family(config.model)
     if config.method not in METHODS:
         raise ConfigError.unknown("method", config.method, METHODS)
-    if config.data not in SOURCES and config.data not in stored_data:
-        raise ConfigError.unknown("data", config.data, sorted({*SOURCES, *stored_data}))
-    if config.data in SOURCES and SOURCES[config.data].task != family.task:
-        fitting = [name for name, kind in registry.MODELS.items() if kind.task != family.task]
+    source = catalog.find(config.data)
+    if source is None and config.data not in stored_data:
+        raise ConfigError.unknown("data", config.data, sorted({*catalog.SOURCES, *stored_data}))
+    if source is not None and source.task != family.task:
+        fitting = [name for name, kind in registry.MODELS.items() if kind.task == source.task]
         raise ConfigError.of(
             "model",
             config.model,
-            f"data={config.data} is {SOURCES[config.data].task}; use {' or '.join(fitting)}",
+            f"data={config.data} is {source.task}; use {' or '.join(fitting)}",
         )

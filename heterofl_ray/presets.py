@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from heterofl_ray.config import (
-    ExperimentConfig,
-    NetworkConfig,
-)
+from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError, suggestion
+from heterofl_ray.setting_groups import NetworkConfig, OptimizerConfig
 from heterofl_ray.settings import load_yaml
 
 
@@ -42,9 +41,77 @@ def pydocs_dynamic() -> ExperimentConfig:
     )
 
 
+def mnist_dynamic() -> ExperimentConfig:
+    """The paper's CNN on MNIST, dealt alike to all."""
+    return ExperimentConfig(
+        data="mnist",
+        model="conv",
+        rounds=200,
+        lr=0.01,
+        evaluate_every=10,
+        optimizer=OptimizerConfig(milestones=(100,)),
+    )
+
+
+def mnist_noniid() -> ExperimentConfig:
+    """MNIST with two classes for each client: twice the rounds."""
+    return dataclasses.replace(
+        mnist_dynamic(),
+        partition="classes:2",
+        rounds=400,
+        optimizer=OptimizerConfig(milestones=(200,)),
+    )
+
+
+def cifar10_dynamic() -> ExperimentConfig:
+    """The paper's pre-activation ResNet18 on CIFAR-10, dealt alike to all."""
+    return ExperimentConfig(
+        data="cifar10",
+        model="preresnet18-paper",
+        rounds=400,
+        lr=0.1,
+        evaluate_every=10,
+        optimizer=OptimizerConfig(milestones=(150, 250)),
+    )
+
+
+def cifar10_noniid() -> ExperimentConfig:
+    """CIFAR-10 with two classes for each client: twice the rounds."""
+    return dataclasses.replace(
+        cifar10_dynamic(),
+        partition="classes:2",
+        rounds=800,
+        optimizer=OptimizerConfig(milestones=(300, 500)),
+    )
+
+
+def wikitext2_dynamic() -> ExperimentConfig:
+    """The paper's Transformer on WikiText-2, hidden words to be told from their neighbours."""
+    return ExperimentConfig(
+        data="wikitext2",
+        model="transformer",
+        rounds=100,
+        local_epochs=1,
+        lr=0.1,
+        evaluate_every=10,
+        optimizer=OptimizerConfig(milestones=(25, 50)),
+    )
+
+
+def wikitext2_fix() -> ExperimentConfig:
+    """WikiText-2 with a level for each client that never changes."""
+    return dataclasses.replace(wikitext2_dynamic(), assignment="fix")
+
+
 PRESETS: dict[str, Callable[[], ExperimentConfig]] = {
     "digits-dynamic": digits_dynamic,
     "pydocs-dynamic": pydocs_dynamic,
+    "mnist-dynamic": mnist_dynamic,
+    "mnist-noniid": mnist_noniid,
+    "cifar10-dynamic": cifar10_dynamic,
+    "cifar10-noniid": cifar10_noniid,
+    "wikitext2-dynamic": wikitext2_dynamic,
+    "wikitext2-fix": wikitext2_fix,
 }
 
 
@@ -62,6 +129,6 @@ def load(name_or_path: str) -> ExperimentConfig:
     base = values.pop("preset", None)
     if base is None:
         return ExperimentConfig.from_dict(values)
-    if base not in PRESETS:
+    if not isinstance(base, str) or base not in PRESETS:
         raise ConfigError.unknown("preset", base, PRESETS)
     return PRESETS[base]().merge(values)

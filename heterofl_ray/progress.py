@@ -25,7 +25,7 @@ class Progress(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
 
-    def start(self, config: ExperimentConfig, folder: Path) -> None: ...
+    def start(self, config: ExperimentConfig, folder: Path, done: int) -> None: ...
 
     def update(self, record: RoundRecord) -> None: ...
 
@@ -44,7 +44,7 @@ class Silent:
     ) -> None:
         return None
 
-    def start(self, config: ExperimentConfig, folder: Path) -> None:
+    def start(self, config: ExperimentConfig, folder: Path, done: int) -> None:
         return None
 
     def update(self, record: RoundRecord) -> None:
@@ -76,7 +76,7 @@ class Shown(Silent):
     ) -> None:
         self._bar.stop()
 
-    def start(self, config: ExperimentConfig, folder: Path) -> None:
+    def start(self, config: ExperimentConfig, folder: Path, done: int) -> None:
         self._largest = config.levels.largest.name
         self._rounds = config.rounds
         self._started = time.perf_counter()
@@ -85,7 +85,8 @@ class Shown(Silent):
             f"{config.cohort_size} of {config.clients} clients a round -> {folder}",
             soft_wrap=True,
         )
-        self._task = self._bar.add_task("starting", total=config.rounds)
+        self._done_before = done
+        self._task = self._bar.add_task("starting", total=config.rounds, completed=done)
         self._bar.start()
 
     def update(self, record: RoundRecord) -> None:
@@ -94,11 +95,19 @@ class Shown(Silent):
         if tested is not None:
             name, value = next(iter(tested.overall.items()))
             self._score = f"{name} {value:.2f}"
+        rejected = [report for report in record.reports if report.rejected is not None]
+        for report in rejected:
+            self._console.print(
+                f"round {record.round_number}: update of client {report.client} at level "
+                f"{report.level} left out: {report.rejected}",
+                soft_wrap=True,
+            )
         text = f"loss {record.loss:.4f}  {self._score}  {self._megabytes:.1f} MB moved"
         self._bar.update(self._task, advance=1, description=text)
         if self._bar.disable and tested is not None:
             elapsed = time.perf_counter() - self._started
-            left = elapsed / record.round_number * (self._rounds - record.round_number)
+            done = record.round_number - self._done_before
+            left = elapsed / done * (self._rounds - record.round_number)
             self._console.print(
                 f"round {record.round_number}/{self._rounds}  {text}  {left:.0f} s left",
                 soft_wrap=True,

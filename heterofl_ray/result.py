@@ -93,7 +93,9 @@ class RunResult:
         """Read a finished run."""
         try:
             values = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-            config = ExperimentConfig.from_dict(load_yaml(folder / "config.yaml"))
+            settings = load_yaml(folder / "config.yaml")
+            settings.pop("data_dir", None)
+            config = ExperimentConfig.from_dict(settings)
             spec = make_spec(config, tuple(values.pop("input_shape")), values.pop("outputs"))
             history = pq.read_table(folder / "history.parquet")
         except (OSError, ValueError, KeyError, TypeError) as error:

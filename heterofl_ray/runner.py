@@ -1,18 +1,34 @@
-"""Running an experiment from its config to a `RunResult`, with everything kept in its folder."""
+"""Running an experiment from its config, or from its last checkpoint, to a `RunResult`."""
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from torch import Tensor
 
+from heterofl_ray import checkpoint, preflight
+from heterofl_ray.clients.calibration import Moments
+from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.data.places import data_dir as data_place
+from heterofl_ray.data.places import stored
+from heterofl_ray.errors import DataError, Interrupted
 from heterofl_ray.evaluation import Scores
+from heterofl_ray.execution.backend import Backend
+from heterofl_ray.execution.local import LocalBackend
 from heterofl_ray.progress import Progress, Silent
 from heterofl_ray.result import RunResult, summarise
-from heterofl_ray.simulation import Simulation
+from heterofl_ray.settings import load_yaml
+from heterofl_ray.simulation import RoundRecord, Simulation
 from heterofl_ray.tracking import History, create_run_folder
+
+CHECKPOINTS = "checkpoints"
 
 
 def run(
@@ -22,42 +38,165 @@ def run(
     progress: Progress | None = None,
 ) -> RunResult:
     """Train as ``config`` says. Equal configs give equal models, byte for byte."""
-    started = time.perf_counter()
-    simulation = Simulation(config, Path(data_dir) if data_dir is not None else None)
-    folder = create_run_folder(config)
-    history = History(config)
-    scores: dict[str, Scores] = {}
-    try:
-        with progress or Silent() as shown:
-            shown.start(config, folder)
+    root = data_place(data_dir)
+    preflight.check(config, stored(root))
+    bench = make_bench(config, root)
+    return _Run(bench, create_run_folder(config, root), progress or Silent()).complete()
+
+
+def resume(
+    folder: Path | str,
+    *,
+    overrides: Sequence[str] = (),
+    data_dir: Path | str | None = None,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Go on with a run from its last checkpoint; the result is what it would have been.
+
+    ``overrides`` may change where it runs, not what is computed.
+    """
+    folder = Path(folder)
+    if not (folder / "config.yaml").is_file():
+        raise DataError(f"{folder} is not the folder of a run: it has no config.yaml")
+    values = load_yaml(folder / "config.yaml")
+    root = data_place(data_dir or values.pop("data_dir", None))
+    values.pop("data_dir", None)
+    config = ExperimentConfig.from_dict(values).override(overrides)
+    last = checkpoint.newest(folder / CHECKPOINTS)
+    if last.progress.config_hash != config.hash():
+        raise DataError(f"{folder}: the checkpoint belongs to another config than config.yaml")
+    preflight.check(config, stored(root))
+    return _Run(make_bench(config, root), folder, progress or Silent()).complete(last)
+
+
+def make_bench(config: ExperimentConfig, root: Path) -> Workbench:
+    """The driver's own workbench; a width that cannot be built is refused before training."""
+    bench = Workbench(config, root, resolve_device(config.execution.device))
+    for level in config.levels.levels:
+        bench.model(level)
+    return bench
+
+
+def make_backend(bench: Workbench) -> Backend:
+    if bench.config.execution.backend == "ray":
+        from heterofl_ray.execution.ray_backend import RayBackend
+
+        return RayBackend(bench)
+    return LocalBackend(bench)
+
+
+class _Run:
+    """One run in its folder."""
+
+    def __init__(self, bench: Workbench, folder: Path, progress: Progress) -> None:
+        self._bench = bench
+        self._config = bench.config
+        self._folder = folder
+        self._progress = progress
+        self._history = History(bench.config)
+        self._scores: dict[str, Scores] = {}
+        self._kept: int = 0
+
+    def complete(self, last: checkpoint.Checkpoint | None = None) -> RunResult:
+        started = time.perf_counter()
+        with stopping(), self._progress as shown:
+            backend = make_backend(self._bench)
+            try:
+                backend.fallback = self._older_state
+                simulation = Simulation(self._bench, backend)
+                if last is not None:
+                    backend.restore(last.progress.round_number, last.parameters)
+                    self._history.rows = [dict(row) for row in last.progress.rows]
+                    self._kept = last.progress.round_number
+                shown.start(self._config, self._folder, backend.committed)
+                self._rounds(simulation, backend, shown)
+                if not self._scores:  # resumed after the last round
+                    self._scores = simulation.test(self._config.rounds)
+                parameters = backend.parameters()
+                statistics = _statistics(self._scores, backend)
+            finally:
+                backend.close()
+        return self._result(parameters, statistics, time.perf_counter() - started)
+
+    def _rounds(self, simulation: Simulation, backend: Backend, shown: Progress) -> None:
+        record: RoundRecord | None = None
+        try:
             for record in simulation.rounds():
-                history.add(record)
-                scores = dict(record.scores)  # of the last round, which is always tested
+                self._history.add(record)
+                self._scores = dict(record.scores)
+                every = self._config.checkpoint.every
+                last = record.round_number == self._config.rounds
+                if last or (every and record.round_number % every == 0):
+                    self._keep(backend, record)
                 shown.update(record)
+        except Interrupted as stop:
+            if record is not None and self._kept < record.round_number:
+                self._keep(backend, record)
+            raise Interrupted(stop.code, self._kept, self._folder) from None
+
+    def _older_state(self) -> tuple[int, Mapping[str, Tensor]] | None:
+        """What the disk has of this run, for a backend that has lost everything else."""
+        if not self._kept:
+            return None
+        found = checkpoint.newest(self._folder / CHECKPOINTS)
+        return found.progress.round_number, found.parameters
+
+    def _keep(self, backend: Backend, record: RoundRecord) -> None:
+        tested = record.scores.get(self._config.levels.largest.name)
+        progress = checkpoint.Progress(
+            record.round_number,
+            self._config.hash(),
+            list(self._history.rows),
+            None if tested is None else tested.goodness,
+        )
+        settings = self._config.checkpoint
+        place = (self._folder / CHECKPOINTS).absolute()
+        backend.keep(record.state, checkpoint.write, place, progress, settings.keep, settings.best)
+        self._kept = record.round_number
+
+    def _result(
+        self, parameters: dict[str, Tensor], statistics: dict[str, Tensor], seconds: float
+    ) -> RunResult:
+        result = RunResult(
+            config=self._config,
+            summary=summarise(
+                self._config, self._folder, self._history, self._scores, parameters, seconds
+            ),
+            history=self._history.table(),
+            spec=self._bench.spec,
+            parameters=parameters,
+            statistics=statistics,
+        )
+        result.save(self._folder)
+        return result
+
+
+@contextmanager
+def stopping() -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into `Interrupted`, so that a run ends with its state kept."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may change what signals do
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
     finally:
-        simulation.close()
-    parameters = {name: tensor.cpu() for name, tensor in simulation.server.parameters.items()}
-    result = RunResult(
-        config=config,
-        summary=summarise(
-            config, folder, history, scores, parameters, time.perf_counter() - started
-        ),
-        history=history.table(),
-        spec=simulation.bench.spec,
-        parameters=parameters,
-        statistics=_statistics(scores),
-    )
-    result.save(folder)
-    return result
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _statistics(scores: dict[str, Scores]) -> dict[str, Tensor]:
+def _statistics(scores: dict[str, Scores], backend: Backend) -> dict[str, Tensor]:
     """Each tested level's norm statistics under names of their own."""
     tensors = {}
     for level, score in scores.items():
         if score.moments is None:
             continue
-        for layer, (mean, variance) in score.moments.averages().items():
+        moments: Moments = backend.fetch(score.moments)
+        for layer, (mean, variance) in moments.averages().items():
             tensors[f"{level}/{layer}.mean"] = mean.float().cpu()
             tensors[f"{level}/{layer}.variance"] = variance.float().cpu()
     return tensors

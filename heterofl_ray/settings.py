@@ -25,10 +25,14 @@ def setting(
     low: float = -math.inf,
     high: float = math.inf,
     above: float = -math.inf,
+    runtime: bool = False,
 ) -> Any:
-    """A field with its description and its valid values: low <= value <= high, value > above."""
+    """A field with its description and its valid values: low <= value <= high, value > above.
+
+    ``runtime`` settings say where and how a run works and cannot change what it computes.
+    """
     limits = {"about": about, "choices": choices, "low": low, "high": high, "above": above}
-    return field(default=default, metadata=limits)
+    return field(default=default, metadata={**limits, "runtime": runtime})
 
 
 def _range_text(limits: Mapping[str, Any]) -> str:
@@ -115,6 +119,7 @@ def describe(config: Checked) -> dict[str, dict[str, Any]]:
                 "default": list(value) if isinstance(value, tuple) else value,
                 "about": entry.metadata["about"],
                 "choices": list(entry.metadata["choices"]),
+                "runtime": entry.metadata["runtime"],
             }
     return described
 
@@ -143,7 +148,7 @@ def _coerced(name: str, value: Any, hint: Any) -> Any:
     if hint is int and isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
-        raise ConfigError.of(name, value, f"must be {_TYPE_NAMES.get(hint, hint.__name__)}")
+        raise ConfigError.of(name, value, f"must be {_TYPE_NAMES.get(hint, hint)}")
     return value
 
 

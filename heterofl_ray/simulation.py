@@ -13,17 +13,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
-from heterofl_ray import preflight
 from heterofl_ray.clients.jobs import ClientReport, TrainJob
-from heterofl_ray.clients.workbench import Workbench, resolve_device
-from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data.places import data_dir, stored
-from heterofl_ray.evaluation import Scores, evaluate
-from heterofl_ray.execution.local import LocalBackend
+from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.evaluation import Evaluation, Scores
+from heterofl_ray.execution.backend import Backend
+from heterofl_ray.execution.failures import ServerLost
 from heterofl_ray.execution.scheduling import group_clients
-from heterofl_ray.parameter_server import ParameterServer
 from heterofl_ray.submodels.levels import assign_levels, sample_cohort
 
 MEGABYTE = 1024**2
@@ -37,14 +34,18 @@ class RoundRecord:
     lr: float
     seconds: float
     reports: list[ClientReport]
+    state: Any
+    """The global model after it, as the backend's handle."""
     scores: Mapping[str, Scores] = field(default_factory=dict)
     """By level, when a test was due; the largest level is the global model."""
 
     @property
     def loss(self) -> float:
-        """Mean training loss over the cohort's examples."""
-        examples = sum(report.examples for report in self.reports)
-        return sum(report.loss * report.examples for report in self.reports) / examples
+        """Mean training loss over the examples of the clients that count."""
+        counted = [report for report in self.reports if report.rejected is None]
+        examples = sum(report.examples for report in counted)
+        total = sum(report.loss * report.examples for report in counted)
+        return total / examples if examples else float("nan")
 
     @property
     def megabytes(self) -> float:
@@ -53,24 +54,35 @@ class RoundRecord:
 
 
 class Simulation:
-    """One experiment: a server, a backend that runs clients, and the loop over rounds."""
+    """The loop over rounds. What runs where is the backend's business."""
 
-    def __init__(self, config: ExperimentConfig, data_root: Path | None = None) -> None:
-        root = data_dir(data_root)
-        preflight.check(config, stored(root))
-        self.config = config
-        self.bench = Workbench(config, root, resolve_device(config.execution.device))
-        self.server = ParameterServer(self.bench)
-        for level in config.levels.levels:
-            self.bench.model(level)  # a width that cannot be built is refused before training
-        self.backend = LocalBackend(self.bench)
+    def __init__(self, bench: Workbench, backend: Backend) -> None:
+        self.config = bench.config
+        self.bench = bench
+        self.backend = backend
 
     def rounds(self) -> Iterator[RoundRecord]:
-        for t in range(1, self.config.rounds + 1):
+        """The rounds that are still to do, each when it is done and tested."""
+        for t in range(self.backend.committed + 1, self.config.rounds + 1):
             yield self.run_round(t)
 
     def run_round(self, t: int) -> RoundRecord:
         started = time.perf_counter()
+        reports: list[ClientReport] = []
+        state: Any = None
+        while True:
+            try:
+                # usually just t; after a lost server also the rounds that were lost with it
+                for missing in range(self.backend.committed + 1, t + 1):
+                    reports, state = self.train_round(missing)
+                scores = self.test(t)
+            except ServerLost:
+                self.backend.recover()
+            else:
+                seconds = time.perf_counter() - started
+                return RoundRecord(t, self.config.learning_rate(t), seconds, reports, state, scores)
+
+    def train_round(self, t: int) -> tuple[list[ClientReport], Any]:
         config, streams, lr = self.config, self.bench.streams, self.config.learning_rate(t)
 
         # S_t <- random set of clients; each has a level by what it can do
@@ -78,33 +90,22 @@ class Simulation:
         levels = assign_levels(config, streams, t, cohort)
 
         # W_m <- W_g[:d_m, :k_m], cut once for each level
-        slices = {level: self.server.cut(level) for level in set(levels)}
+        slices = {level: self.backend.cut(level) for level in set(levels)}
 
-        # each client in parallel: W_m <- ClientUpdate(m, r_m, W_m)
+        # each client in parallel: W_m <- ClientUpdate(m, r_m, W_m), added up by level
         groups = group_clients(cohort, levels, config.execution.clients_per_job)
         work = [(TrainJob(t, level, clients, lr), slices[level]) for level, clients in groups]
-        reports: list[ClientReport] = []
-        for group_reports, update in self.backend.run(work):
-            reports += group_reports
-            self.server.accumulate(update)
+        reports = self.backend.train(work)
 
         # W_g <- for each part, the mean over the clients that hold it
-        self.server.commit()
+        return reports, self.backend.commit(t)
 
-        scores = self._test(t)
-        return RoundRecord(t, lr, time.perf_counter() - started, reports, scores)
-
-    def _test(self, t: int) -> dict[str, Scores]:
+    def test(self, t: int) -> dict[str, Scores]:
         """Query the static batch norm's statistics and test, when a test is due."""
         every, last = self.config.evaluate_every, t == self.config.rounds
         if not last and (not every or t % every):
             return {}
         mix, when = self.config.levels, self.config.evaluation.levels
         all_levels = when == "always" or (when == "final" and last)
-        return {
-            level.name: evaluate(self.bench, self.server, self.backend, level)
-            for level in (mix.levels if all_levels else mix.levels[:1])
-        }
-
-    def close(self) -> None:
-        self.backend.close()
+        levels = mix.levels if all_levels else mix.levels[:1]
+        return Evaluation(self.bench, self.backend, levels).finish()

@@ -19,8 +19,8 @@ from heterofl_ray.simulation import RoundRecord
 Row = dict[str, int | float | None]
 
 
-def create_run_folder(config: ExperimentConfig) -> Path:
-    """A new folder for a run, with its full config and the config's hash."""
+def create_run_folder(config: ExperimentConfig, data_root: Path) -> Path:
+    """A new folder for a run, with its full config, the config's hash and where its data lies."""
     root = Path(config.tracking.root).expanduser()
     stem = f"{config.data}-{config.levels.name}-{datetime.now():%Y%m%d-%H%M%S}"
     try:
@@ -30,7 +30,7 @@ def create_run_folder(config: ExperimentConfig) -> Path:
         raise ConfigError.of(
             "tracking.root", config.tracking.root, f"cannot be written to: {error.strerror}"
         ) from None
-    header = f"# heterofl-ray, config hash {config.hash()}\n"
+    header = f"# config hash {config.hash()}\ndata_dir: {json.dumps(str(data_root))}\n"
     (folder / "config.yaml").write_text(header + config.to_yaml(), encoding="utf-8")
     return folder
 
@@ -52,7 +52,7 @@ class History:
 
     def __init__(self, config: ExperimentConfig) -> None:
         self._mix = config.levels
-        self._rows: list[Row] = []
+        self.rows: list[Row] = []
 
     def add(self, record: RoundRecord) -> None:
         row: Row = {
@@ -62,23 +62,28 @@ class History:
             "loss": record.loss,
             "megabytes_down": record.megabytes,
             "megabytes_up": record.megabytes,
+            "rejected": sum(report.rejected is not None for report in record.reports),
         }
         for level in self._mix.levels:
-            of_level = [report for report in record.reports if report.level == level.name]
+            of_level = [
+                report
+                for report in record.reports
+                if report.level == level.name and report.rejected is None
+            ]
             row[f"clients_{level.name}"] = len(of_level)
             row[f"loss_{level.name}"] = (
                 sum(report.loss for report in of_level) / len(of_level) if of_level else None
             )
         for name, value in _flat_scores(record.scores, self._mix.largest.name).items():
             row[name] = value
-        self._rows.append(row)
+        self.rows.append(row)
 
     def table(self) -> pa.Table:
-        names = dict.fromkeys(name for row in self._rows for name in row)
-        return pa.table({name: [row.get(name) for row in self._rows] for name in names})
+        names = dict.fromkeys(name for row in self.rows for name in row)
+        return pa.table({name: [row.get(name) for row in self.rows] for name in names})
 
     def total(self, name: str) -> float:
-        return sum(row[name] or 0 for row in self._rows)
+        return sum(row[name] or 0 for row in self.rows)
 
     def write(self, path: Path) -> None:
         pq.write_table(self.table(), path)

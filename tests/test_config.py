@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heterofl_ray import presets
-from heterofl_ray.config import ExperimentConfig, OptimizerConfig
+from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
+from heterofl_ray.setting_groups import OptimizerConfig
 from heterofl_ray.settings import describe, load_yaml, setting_names
 
 

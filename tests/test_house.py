@@ -18,6 +18,7 @@ ROOMS = [
     "errors",
     "mixes",
     "settings",
+    "setting_groups",
     "config",
     "presets",
     "randomness",
@@ -29,8 +30,9 @@ ROOMS = [
     "methods",
     "preflight",
     "state",
-    "execution",
+    "checkpoint",
     "parameter_server",
+    "execution",
     "evaluation",
     "simulation",
     "tracking",
@@ -43,7 +45,7 @@ ROOMS = [
 
 ONLY_IN: dict[str, set[str]] = {
     "pyarrow": {"data", "tracking", "result"},
-    "ray": set(),
+    "ray": {"execution"},
     "mlflow": set(),
     "optuna": set(),
     "torchvision": {"data"},

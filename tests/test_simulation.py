@@ -14,6 +14,7 @@ from heterofl_ray.data.sources import load
 from heterofl_ray.errors import ConfigError, DataError
 from heterofl_ray.models import registry
 from heterofl_ray.result import RunResult
+from heterofl_ray.runner import make_backend, make_bench
 from heterofl_ray.simulation import Simulation
 
 
@@ -51,15 +52,16 @@ def test_when_levels_are_tested(tiny: ExperimentConfig, when: str, times: int) -
     assert sum(value is not None for value in found) == times
 
 
-def test_megabytes_are_the_slices_moved(tiny: ExperimentConfig) -> None:
+def test_megabytes_are_the_slices_moved(tiny: ExperimentConfig, data_root: Path) -> None:
     config = tiny.override(["rounds=1"])
-    simulation = Simulation(config)
-    record = simulation.run_round(1)
-    simulation.close()
+    bench = make_bench(config, data_root)
+    backend = make_backend(bench)
+    record = Simulation(bench, backend).run_round(1)
+    backend.close()
     by_hand = sum(
         tensor.numel() * 4
         for report in record.reports
-        for tensor in simulation.server.cut(config.levels[report.level]).values()
+        for tensor in backend.cut(config.levels[report.level]).values()
     )
     assert record.megabytes == pytest.approx(by_hand / 1024**2)
     assert len(record.reports) == config.cohort_size

@@ -59,13 +59,17 @@ class OverlapMean:
             add_at(self.counts[name], chosen, held)
 
     def commit(self, parameters: Parameters) -> None:
-        """Write the means into ``parameters`` in place, and start again from zero."""
+        """Write the means into ``parameters`` in place, then `clear`."""
         for name, parameter in parameters.items():
             counts = self.counts[name]
             means = self.sums[name].div_(counts)
             torch.where(counts > 0, means.to(parameter.dtype), parameter, out=parameter)
-            self.sums[name].zero_()
-            counts.zero_()
+        self.clear()
+
+    def clear(self) -> None:
+        """Start again from zero."""
+        for tensor in (*self.sums.values(), *self.counts.values()):
+            tensor.zero_()
 
 
 def _along(place: int, axes: int, label_weights: Tensor, extra: int, weight: float) -> Tensor:

@@ -6,7 +6,7 @@ their sums added; the result is what BatchNorm(momentum=None) would have gathere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -35,6 +35,14 @@ class Moments:
             name: (self.means[name] / self.batches, self.variances[name] / self.batches)
             for name in self.means
         }
+
+
+def pooled(parts: Sequence[Moments]) -> Moments:
+    """The sum of several clients' moments, in their order."""
+    total = Moments()
+    for part in parts:
+        total.add(part)
+    return total
 
 
 def needs_calibration(model: nn.Module) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +28,18 @@ class GroupUpdate:
     labels: Tensor | None
     label_weights: Tensor | None
 
+    def part(self, names: Collection[str]) -> GroupUpdate:
+        """The same with only some of the tensors."""
+        return dataclasses.replace(self, sums={name: self.sums[name] for name in names})
+
+    def to(self, device: torch.device) -> GroupUpdate:
+        return dataclasses.replace(
+            self,
+            sums={name: tensor.to(device) for name, tensor in self.sums.items()},
+            labels=None if self.labels is None else self.labels.to(device),
+            label_weights=None if self.label_weights is None else self.label_weights.to(device),
+        )
+
 
 class GroupSum:
     """Adds up clients of one level over the labels any of them holds."""
@@ -49,7 +62,11 @@ class GroupSum:
         self.weight = 0.0
         self.label_weights = None if labels is None else torch.zeros(len(labels))
 
-    def add(self, update: LocalUpdate) -> None:
+    def add(self, update: LocalUpdate) -> str | None:
+        """Add one client's update; a fault in it is named, and it is then left out."""
+        fault = self._fault(update)
+        if fault is not None:
+            return fault
         weight = float(update.examples) if self.by_examples else 1.0
         self.weight += weight
         places = None
@@ -63,6 +80,17 @@ class GroupSum:
             else update.parameters
         )
         SubmodelPlan.of(self.layout, labels=places).add(self.sums, weighed)
+        return None
+
+    def _fault(self, update: LocalUpdate) -> str | None:
+        expected = restricted(self.layout, update.labels)
+        for name, axes in expected.items():
+            tensor = update.parameters.get(name)
+            if tensor is None or tuple(tensor.shape) != tuple(axis.width for axis in axes):
+                return f"wrong shape of {name}"
+            if not torch.isfinite(tensor).all():
+                return f"{name} is not finite"
+        return None
 
     def result(self) -> GroupUpdate:
         return GroupUpdate(self.level, self.sums, self.weight, self.labels, self.label_weights)

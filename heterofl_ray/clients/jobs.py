@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -15,6 +19,7 @@ from heterofl_ray.clients.scoring import Score, held_rows, score, testing_mode
 from heterofl_ray.clients.update import client_update
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.data.images import ImageClients
+from heterofl_ray.errors import ClientError
 from heterofl_ray.mixes import Level
 from heterofl_ray.models.layers import assign
 
@@ -30,6 +35,23 @@ class ClientReport:
     loss: float
     examples: int
     moved: int
+    seconds: float
+    rejected: str | None = None
+    """What was wrong with its update, when that was left out."""
+
+
+@contextmanager
+def naming(client: int, level: Level, round_number: int) -> Iterator[None]:
+    """Say whose training failed, with the client's own error and where it happened."""
+    try:
+        yield
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise ClientError(
+            f"client {client} at level {level.name} failed in round {round_number}: "
+            f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})",
+            traceback.format_exc(),
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -49,12 +71,24 @@ class TrainJob:
         group = GroupSum(bench, self.level, parameters, union)
         reports = []
         for client in self.clients:
-            update = client_update(
-                bench, self.level, client, self.round_number, self.lr, parameters
-            )
-            group.add(update)
+            started = time.perf_counter()
+            with naming(client, self.level, self.round_number):
+                update = client_update(
+                    bench, self.level, client, self.round_number, self.lr, parameters
+                )
+                fault = group.add(update)
+                if fault is not None and bench.config.server.bad_updates == "fail":
+                    raise ValueError(f"bad update: {fault}")
             reports.append(
-                ClientReport(client, self.level.name, update.loss, update.examples, update.moved)
+                ClientReport(
+                    client,
+                    self.level.name,
+                    update.loss,
+                    update.examples,
+                    update.moved,
+                    time.perf_counter() - started,
+                    fault,
+                )
             )
         return reports, group.result()
 
@@ -110,11 +144,16 @@ class EvaluateJob:
         for inputs, targets in bench.data.test_batches(self.start, self.stop, size, bench.device):
             logits = model(inputs)
             scores["global"] += score(logits, targets)
+            stop = place + len(targets)
             if isinstance(bench.data, ImageClients):
+                owners = bench.data.test_owners(place, stop)
+                owned = owners >= 0  # partition=natural may leave test examples to nobody
+                logits, targets = logits[owned.to(logits.device)], targets[owned.to(targets.device)]
                 if bench.masked:
-                    owners = bench.data.test_owners(place, place + len(targets)).tolist()
-                    held = held_rows([labels_of(owner) for owner in owners], logits.shape[-1])
+                    labels = [labels_of(owner) for owner in owners[owned].tolist()]
+                    held = held_rows(labels, logits.shape[-1])
                     logits = logits.masked_fill(~held.to(logits.device), 0)
-                scores["local"] = scores.get("local", Score()) + score(logits, targets)
-            place += len(targets)
+                if len(targets):
+                    scores["local"] = scores.get("local", Score()) + score(logits, targets)
+            place = stop
         return scores

@@ -29,6 +29,10 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_data_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data-dir", help="folder of data sets (HETEROFL_DATA_DIR)")
+
+
 def print_json(values: Mapping[str, Any]) -> None:
     print(json.dumps(values), flush=True)
 

@@ -6,11 +6,11 @@ import argparse
 from typing import Any
 
 from heterofl_ray.commands.base import add_json, print_json, print_table, short_number
-from heterofl_ray.config import NetworkConfig
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.mixes import Mix, parse_mix
 from heterofl_ray.models import registry
 from heterofl_ray.models.spec import ModelSpec
+from heterofl_ray.setting_groups import NetworkConfig
 
 NAME = "costs"
 ABOUT = "parameters, FLOPs and megabytes, per level and mix, without training"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from heterofl_ray import preflight, presets
-from heterofl_ray.commands.base import add_json, print_json, print_table
+from heterofl_ray.commands.base import add_data_dir, add_json, print_json, print_table
 from heterofl_ray.data.places import data_dir, stored
 
 NAME = "run"
@@ -27,13 +27,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="change a setting, such as rounds=50 or optimizer.momentum=0; may be repeated",
     )
-    parser.add_argument("--data-dir", help="folder of data sets (HETEROFL_DATA_DIR)")
-    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    add_execution(parser)
+    add_data_dir(parser)
     add_json(parser)
 
 
+def add_execution(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--backend", choices=("local", "ray"), help="execution.backend")
+    parser.add_argument("--address", help="of a Ray cluster that runs (execution.address)")
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+
+
+def execution_overrides(arguments: argparse.Namespace) -> list[str]:
+    """What ``--backend`` and ``--address`` set; naming a cluster means using Ray."""
+    overrides = []
+    if arguments.address is not None:
+        overrides += [f"execution.address={arguments.address}", "execution.backend=ray"]
+    if arguments.backend is not None:
+        overrides.append(f"execution.backend={arguments.backend}")
+    return overrides
+
+
 def execute(arguments: argparse.Namespace) -> None:
-    config = presets.load(arguments.experiment).override(arguments.set)
+    overrides = [*arguments.set, *execution_overrides(arguments)]
+    config = presets.load(arguments.experiment).override(overrides)
     root = data_dir(arguments.data_dir)
     preflight.check(config, stored(root))
 
@@ -42,13 +59,13 @@ def execute(arguments: argparse.Namespace) -> None:
 
     progress = Silent() if arguments.quiet else Shown()
     result = run(config, data_dir=root, progress=progress)
-    if arguments.json:
-        print_json(result.summary)
-    else:
-        _show(result.summary)
+    show_result(result.summary, arguments.json)
 
 
-def _show(summary: Mapping[str, Any]) -> None:
+def show_result(summary: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(summary)
+        return
     from rich.table import Table
 
     metrics = list(summary["global"])
@@ -59,11 +76,13 @@ def _show(summary: Mapping[str, Any]) -> None:
     def add(name: str, scores: Mapping[str, float]) -> None:
         table.add_row(name, *(f"{scores[metric]:.4g}" for metric in metrics))
 
-    add("global", summary["global"])
+    (largest, _), *smaller = summary["levels"].items()
+    add(f"global model (level {largest})", summary["global"])
     if summary["local"]:
-        add("local (each client's own labels)", summary["local"])
-    table.add_section()
-    for level, scores in summary["levels"].items():
+        add("the same on each client's own labels", summary["local"])
+    if smaller:
+        table.add_section()
+    for level, scores in smaller:
         add(f"sub-model {level}", scores)
     print_table(table)
     print(

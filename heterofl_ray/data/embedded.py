@@ -7,7 +7,9 @@ import re
 
 import numpy as np
 
-from heterofl_ray.data.store import DataInfo, Draft
+from heterofl_ray.data.drafting import statistics
+from heterofl_ray.data.info import DataInfo
+from heterofl_ray.data.store import Draft
 from heterofl_ray.data.words import encode
 
 
@@ -20,7 +22,7 @@ def digits() -> Draft:
     images = np.round(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
     labels = bunch.target.astype(np.int64)
     testing = np.arange(len(labels)) % 5 == 4
-    pixels = images[~testing] / 255
+    mean, std = statistics(images[~testing])
     info = DataInfo(
         name="digits",
         kind="images",
@@ -28,8 +30,8 @@ def digits() -> Draft:
         test=int(testing.sum()),
         shape=(1, 8, 8),
         classes=tuple(str(digit) for digit in range(10)),
-        mean=(round(float(pixels.mean()), 4),),
-        std=(round(float(pixels.std()), 4),),
+        mean=mean,
+        std=std,
         origin=f"scikit-learn {sklearn.__version__}",
     )
     return Draft(

@@ -7,16 +7,21 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data import partition
-from heterofl_ray.data.partition import Partition, check_enough
+from heterofl_ray.data import partition_files
+from heterofl_ray.data.augmentation import Augmentation
+from heterofl_ray.data.dealing import deal_test, deal_train
+from heterofl_ray.data.feature_skew import FeatureSkew, check_skew
+from heterofl_ray.data.partition import Partition
 from heterofl_ray.data.store import Dataset, Split, view
 from heterofl_ray.randomness import Streams
 
 Batch = tuple[Tensor, Tensor]
-PADDING = 4
+
+# Training images prepared at once. Small batches come as parts of such a block, because preparing
+# ten images takes hardly less time than preparing a hundred.
+BLOCK = 100
 
 
 class ImageClients:
@@ -25,8 +30,25 @@ class ImageClients:
     task = "images"
 
     def __init__(self, dataset: Dataset, config: ExperimentConfig, streams: Streams) -> None:
+        check_skew(config.feature_skew, dataset.info.shape, config.data)
         self.dataset = dataset
-        self.train, self.test = deal(dataset, config, streams)
+        self.config = config
+        self.streams = streams
+        self.train = partition_files.shared(
+            partition_files.place(dataset, config, "train"),
+            config.clients,
+            lambda: deal_train(dataset, config, streams),
+        )
+        self._constants: dict[torch.device, Batch] = {}
+
+    @cached_property
+    def test(self) -> Partition:
+        """The clients' test examples; only Local scores need it."""
+        return partition_files.shared(
+            partition_files.place(self.dataset, self.config, "test"),
+            self.config.clients,
+            lambda: deal_test(self.dataset, self.train, self.config, self.streams),
+        )
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -57,88 +79,77 @@ class ImageClients:
         """
         mine = view(self.train[client])
         order = mine[torch.randperm(len(mine), generator=random)]
-        for indices in _chunks(order, size):
-            images, labels = _pick(self.dataset.train, indices, device)
-            if self.dataset.info.augment:
-                images = augment(images, random)
-            yield self._normalised(images), labels
+        drawn = Augmentation.draw(len(mine), random) if self.dataset.info.augment else None
+        skew = self._skew(client)
+        sizes = batch_sizes(len(mine), size)
+        batches = max(1, BLOCK // size)
+        start = 0
+        for first in range(0, len(sizes), batches):
+            block = sizes[first : first + batches]
+            stop = start + sum(block)
+            images, labels = _pick(self.dataset.train, order[start:stop], device)
+            if drawn is not None:
+                images = drawn.part(start, stop).apply(images)
+            images = skew.apply(self._normalised(images), random)
+            yield from zip(images.split(block), labels.split(block), strict=True)
+            start = stop
 
     def plain_batches(self, client: int, size: int, device: torch.device) -> Iterator[Batch]:
-        """One pass over a client's training examples as they are, for statistics."""
-        for indices in _chunks(view(self.train[client]), size):
+        """One pass over a client's training examples without augmentation, for statistics."""
+        mine, skew = view(self.train[client]), self._skew(client)
+        random = self.streams.torch("statistics-noise", client=client)
+        for indices in mine.split(batch_sizes(len(mine), size)):
             images, labels = _pick(self.dataset.train, indices, device)
-            yield self._normalised(images), labels
+            yield skew.apply(self._normalised(images), random), labels
 
     def test_batches(
         self, start: int, stop: int, size: int, device: torch.device
     ) -> Iterator[Batch]:
         """Test examples number ``start`` to ``stop``, in order."""
-        for indices in torch.arange(start, stop).split(size):
-            images, labels = _pick(self.dataset.test, indices, device)
-            yield self._normalised(images), labels
+        for first in range(start, stop, size):
+            part = slice(first, min(first + size, stop))
+            images, labels = self.dataset.test.images[part], self.dataset.test.labels[part]
+            yield self._normalised(images.to(device)), labels.to(device)
 
     def test_owners(self, start: int, stop: int) -> Tensor:
-        """The client to whom each of these test examples was dealt."""
+        """The client to whom each of these test examples was dealt; -1: to nobody."""
         return self._owners[start:stop]
 
     @cached_property
     def _owners(self) -> Tensor:
-        return view(self.test.owners())
+        return view(self.test.owners(self.test_size))
+
+    def _skew(self, client: int) -> FeatureSkew:
+        return FeatureSkew.of_client(self.config.feature_skew, self.streams, client)
 
     def _normalised(self, images: Tensor) -> Tensor:
+        """(value - mean) / std, as one multiplication and one addition."""
+        if images.device not in self._constants:
+            self._constants[images.device] = self._factor_and_shift(images)
+        factor, shift = self._constants[images.device]
+        return images.to(torch.float32, copy=True).mul_(factor).add_(shift)
+
+    def _factor_and_shift(self, images: Tensor) -> Batch:
         info = self.dataset.info
-        shape = (1, -1) + (1,) * (images.dim() - 2)
-        mean = torch.tensor(info.mean, device=images.device).view(shape)
-        std = torch.tensor(info.std, device=images.device).view(shape)
-        values = images.float()
-        if images.dtype == torch.uint8:
-            values = values.div_(255)
-        return values.sub_(mean).div_(std)
+        mean, std = (torch.tensor(v, dtype=torch.float64) for v in (info.mean, info.std))
+        largest = 255 if images.dtype == torch.uint8 else 1
+        shape = (-1,) + (1,) * (images.dim() - 2)
+        return (
+            (1 / (std * largest)).view(shape).to(images.device, torch.float32),
+            (-mean / std).view(shape).to(images.device, torch.float32),
+        )
 
 
-def deal(
-    dataset: Dataset, config: ExperimentConfig, streams: Streams
-) -> tuple[Partition, Partition]:
-    """Partitions of the training and the test examples, as ``partition`` says."""
-    kind, argument = config.partition_kind
-    train, test = dataset.train.labels.numpy(), dataset.test.labels.numpy()
-    classes = dataset.info.outputs
-    check_enough(len(train), config.clients, "training examples")
-    match kind:
-        case "classes":
-            return partition.by_classes(
-                train, test, classes, config.clients, int(argument or 0), streams
-            )
-        case "dirichlet":
-            return partition.dirichlet(
-                train, test, classes, config.clients, float(argument or 0), streams
-            )
-        case _:
-            return (
-                partition.iid(len(train), config.clients, streams.numpy("partition")),
-                partition.iid(len(test), config.clients, streams.numpy("test-partition")),
-            )
-
-
-def augment(images: Tensor, random: torch.Generator) -> Tensor:
-    """Pad, crop at random and mirror every second image, the whole batch at once."""
-    count, _, height, width = images.shape
-    top, left = (
-        torch.randint(0, 2 * PADDING + 1, (2, count), generator=random).to(images.device).unbind()
-    )
-    mirrored = (torch.rand(count, generator=random) < 0.5).to(images.device)
-    padded = F.pad(images, (PADDING,) * 4)
-    windows = padded.unfold(2, height, 1).unfold(3, width, 1)
-    cropped = windows[torch.arange(count, device=images.device), :, top, left]
-    return torch.where(mirrored.view(-1, 1, 1, 1), cropped.flip(3), cropped)
+def batch_sizes(examples: int, size: int) -> list[int]:
+    """Sizes of the batches of one pass; a last batch of one joins the one before it."""
+    whole, rest = divmod(examples, size)
+    if rest == 1 and whole:
+        return [size] * (whole - 1) + [size + 1]
+    return [size] * whole + [rest] * (rest > 0)
 
 
 def _pick(split: Split, indices: Tensor, device: torch.device) -> Batch:
-    return split.images[indices].to(device), split.labels[indices].to(device)
-
-
-def _chunks(indices: Tensor, size: int) -> tuple[Tensor, ...]:
-    chunks: tuple[Tensor, ...] = indices.split(size)
-    if len(chunks) > 1 and len(chunks[-1]) == 1:
-        return (*chunks[:-2], torch.cat(chunks[-2:]))
-    return chunks
+    return (
+        split.images.index_select(0, indices).to(device),
+        split.labels.index_select(0, indices).to(device),
+    )

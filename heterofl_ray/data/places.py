@@ -17,9 +17,20 @@ def data_dir(path: str | os.PathLike[str] | None = None) -> Path:
     return Path(chosen).expanduser().absolute()
 
 
+def raw_dir(root: Path, name: str) -> Path:
+    """Where the files lie that a known data set is converted from."""
+    check_name(name)
+    return root / "raw" / name
+
+
 def stored(root: Path) -> list[str]:
     """Names of the data sets in this folder."""
     return sorted(path.stem for path in root.glob("*.json")) if root.is_dir() else []
+
+
+def stored_name(name: str) -> str:
+    """The file name of a data set: 'synthetic-text:5000' is kept as 'synthetic-text-5000'."""
+    return name.replace(":", "-")
 
 
 def check_name(name: str) -> None:

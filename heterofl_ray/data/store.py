@@ -25,42 +25,9 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from heterofl_ray.data.info import DataInfo, read_info
 from heterofl_ray.data.places import check_name
 from heterofl_ray.errors import DataError
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataInfo:
-    """What a data set holds."""
-
-    name: str
-    kind: str
-    """'images' (features count as images of shape (n,)) or 'text'."""
-    train: int
-    test: int
-    """Examples; for text, tokens."""
-    shape: tuple[int, ...] = ()
-    dtype: str = "uint8"
-    classes: tuple[str, ...] = ()
-    vocabulary: int = 0
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
-    augment: bool = False
-    """Training images are padded by 4, cropped at random and mirrored."""
-    clients: int = 0
-    """Clients named by the data itself; 0: none."""
-    origin: str = ""
-    bytes: int = 0
-
-    @property
-    def outputs(self) -> int:
-        """Classes, or words of the vocabulary."""
-        return self.vocabulary if self.kind == "text" else len(self.classes)
-
-    def to_dict(self) -> dict[str, Any]:
-        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
-        return plain
-
 
 Columns = Mapping[str, "np.ndarray[Any, Any]"]
 
@@ -107,7 +74,7 @@ class Draft:
     """A data set about to be written: a split is filled by one call, text brings its words."""
 
     info: DataInfo
-    splits: dict[str, Columns] = field(default_factory=dict)
+    splits: Mapping[str, Columns] = field(default_factory=dict)
     words: list[str] | None = None
 
 
@@ -132,22 +99,6 @@ def write_dataset(root: Path, draft: Draft) -> Dataset:
             json.dumps({"folder": folder.name, **info.to_dict()}, indent=1),
         )
     return open_dataset(root, info.name)
-
-
-def read_info(root: Path, name: str) -> tuple[DataInfo, Path]:
-    """What is written about a data set, and the folder of its files."""
-    check_name(name)
-    path = root / f"{name}.json"
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        folder = root / Path(str(values.pop("folder"))).name
-        for key in ("shape", "classes", "mean", "std"):
-            values[key] = tuple(values[key])
-        return DataInfo(**values), folder
-    except FileNotFoundError:
-        raise DataError(f"data set {name!r} is not in {root}") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DataError(f"{path} is damaged ({error}); remove it and import again") from None
 
 
 def open_dataset(root: Path, name: str) -> Dataset:
@@ -216,6 +167,8 @@ def _scratch(root: Path) -> Iterator[Path]:
         raise DataError(f"{root} cannot be written to: {error.strerror}") from None
     try:
         yield scratch
+    except OSError as error:  # such as a full disk
+        raise DataError(f"{root} cannot be written to: {error.strerror or error}") from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data import partition
+from heterofl_ray.data import partition_files
+from heterofl_ray.data.dealing import by_number
 from heterofl_ray.data.images import Batch
 from heterofl_ray.data.partition import check_enough
 from heterofl_ray.data.store import Dataset, view
@@ -22,8 +24,7 @@ class TextClients:
     task = "text"
 
     def __init__(self, dataset: Dataset, config: ExperimentConfig, streams: Streams) -> None:
-        if config.partition != "iid":
-            raise ConfigError.of("partition", config.partition, "text is dealt in rows: 'iid'")
+        _check(config)
         self.dataset = dataset
         self.settings = config.text
         self.streams = streams
@@ -33,7 +34,11 @@ class TextClients:
             raise ConfigError.of("text.rows", rows, f"{dataset.info.train} training tokens")
         check_enough(rows, config.clients, "rows (text.rows)")
         self.rows = dataset.train.tokens[: rows * length].view(rows, length)
-        self.train = partition.iid(rows, config.clients, streams.numpy("partition"))
+        self.train = partition_files.shared(
+            partition_files.place(dataset, config, f"rows-{rows}"),
+            config.clients,
+            lambda: by_number(rows, config, streams),
+        )
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -72,7 +77,7 @@ class TextClients:
         """
         window = self.settings.window
         tokens = self.dataset.test.tokens[start:stop].long()
-        draws = torch.rand(self.test_size, generator=self.streams.torch("test-mask"))[start:stop]
+        draws = self._test_draws[start:stop]
         whole = len(tokens) // window * window
         rows, row_draws = tokens[:whole].view(-1, window), draws[:whole].view(-1, window)
         count = max(1, size // window)
@@ -82,11 +87,26 @@ class TextClients:
         if whole < len(tokens):
             yield self._masked(tokens[None, whole:], draws[None, whole:], device)
 
+    @cached_property
+    def _test_draws(self) -> Tensor:
+        return torch.rand(self.test_size, generator=self.streams.torch("test-mask"))
+
     def _rows_of(self, client: int) -> Tensor:
-        return self.rows[view(self.train[client])].long()
+        return self.rows.index_select(0, view(self.train[client])).long()
 
     def _masked(self, tokens: Tensor, draws: Tensor, device: torch.device) -> Batch:
         """Inputs with positions replaced by the mask token, which follows the last word."""
         hidden = draws < self.settings.mask_rate
         inputs = tokens.masked_fill(hidden, self.outputs)
         return inputs.to(device), tokens.to(device)
+
+
+def _check(config: ExperimentConfig) -> None:
+    if config.partition_kind[0] not in ("iid", "power-law"):
+        raise ConfigError.of(
+            "partition", config.partition, "text is dealt in rows: iid or power-law:EXPONENT"
+        )
+    for name in ("rotation", "noise"):
+        value = getattr(config.feature_skew, name)
+        if value:
+            raise ConfigError.of(f"feature_skew.{name}", value, "text has no images; must be 0")

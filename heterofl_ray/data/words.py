@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from heterofl_ray.data.store import DataInfo, Draft
+from heterofl_ray.data.info import DataInfo
+from heterofl_ray.data.store import Draft
 
 UNKNOWN = "<unknown>"
 
@@ -19,9 +21,21 @@ def encode(name: str, train: Sequence[str], test: Sequence[str], *, origin: str)
     words = [UNKNOWN, *(word for word in dict.fromkeys(train) if word != UNKNOWN)]
     numbers = {word: number for number, word in enumerate(words)}
 
-    def tokens(text: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    def tokens(text: Sequence[str]) -> NDArray[np.int32]:
         return np.fromiter((numbers.get(word, 0) for word in text), np.int32, len(text))
 
+    return token_draft(name, tokens(train), tokens(test), words, origin=origin)
+
+
+def token_draft(
+    name: str,
+    train: NDArray[np.int32],
+    test: NDArray[np.int32],
+    words: list[str],
+    *,
+    origin: str,
+) -> Draft:
+    """A text data set of tokens that number ``words``."""
     info = DataInfo(
         name=name,
         kind="text",
@@ -31,4 +45,4 @@ def encode(name: str, train: Sequence[str], test: Sequence[str], *, origin: str)
         vocabulary=len(words),
         origin=origin,
     )
-    return Draft(info, {"train": {"token": tokens(train)}, "test": {"token": tokens(test)}}, words)
+    return Draft(info, {"train": {"token": train}, "test": {"token": test}}, words)

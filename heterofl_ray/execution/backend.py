@@ -1,19 +1,77 @@
-"""What the simulation asks of a place where jobs run."""
+"""What the simulation asks of the place where a run's work is done.
+
+A backend holds the parameter server and runs jobs. Slices, states and updates are handles: in one
+process they are the tensors themselves, on a cluster references to them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from heterofl_ray.clients.jobs import CalibrateJob, EvaluateJob, TrainJob
+from torch import Tensor
 
-Job = TrainJob | CalibrateJob | EvaluateJob
-Work = tuple[Any, ...]
-"""A job and what it runs on: (job, level's slice, …)."""
+from heterofl_ray.clients.jobs import CalibrateJob, ClientReport, EvaluateJob, TrainJob
+from heterofl_ray.mixes import Level
+
+Slice = Any
+State = Any
+TrainWork = tuple[TrainJob, Slice]
+TestWork = tuple[CalibrateJob, Slice] | tuple[EvaluateJob, Slice, Any]
+
+
+class Batch(Protocol):
+    """Jobs under way."""
+
+    def done(self) -> bool: ...
+
+    def results(self) -> list[Any]:
+        """In the order of the jobs, whatever order they were finished in; waits for them."""
 
 
 class Backend(Protocol):
-    def run(self, work: Sequence[Work]) -> Iterator[Any]:
-        """Results in the order of ``work``, whatever order they were finished in."""
+    committed: int
+    """The last round whose outcome is the global model; 0 at the start."""
+    fallback: Callable[[], tuple[int, Mapping[str, Tensor]] | None] | None
+    """Where to find an older state (its round and parameters) when the last one is lost."""
 
-    def close(self) -> None: ...
+    def cut(self, level: Level) -> Slice:
+        """The level's slice of the global model."""
+
+    def train(
+        self, work: Sequence[TrainWork], meanwhile: Callable[[], None] | None = None
+    ) -> list[ClientReport]:
+        """Run the jobs and add their sums to the server's, in the order of ``work``.
+
+        ``meanwhile`` is called now and then while that is going on.
+        """
+
+    def commit(self, round_number: int) -> State:
+        """Make the means of what was added the global model."""
+
+    def test(self, work: Sequence[TestWork]) -> Batch:
+        """Start calibration or evaluation jobs."""
+
+    def pool(self, moments: Sequence[Any]) -> Any:
+        """The sum of calibration jobs' results."""
+
+    def fetch(self, handle: Any) -> Any:
+        """What a handle stands for."""
+
+    def keep(self, state: State, write: Callable[..., None], *arguments: Any) -> None:
+        """Call ``write(parameters, *arguments)`` for a committed state, perhaps in passing.
+
+        What goes wrong in it is raised here or at the next call.
+        """
+
+    def restore(self, round_number: int, parameters: Mapping[str, Tensor]) -> None:
+        """Go on from a checkpoint."""
+
+    def recover(self) -> None:
+        """After `ServerLost`: a new server with the last state that is left."""
+
+    def parameters(self) -> dict[str, Tensor]:
+        """The global model's."""
+
+    def close(self) -> None:
+        """Finish what was begun in passing and free what the backend took."""

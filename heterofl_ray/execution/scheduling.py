@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from heterofl_ray.clients.jobs import ClientReport
 from heterofl_ray.mixes import Level
 
 
@@ -19,6 +20,36 @@ def group_clients(
         for level, clients in sorted(members.items(), key=lambda item: -item[0].rate)
         for start in range(0, len(clients), size)
     ]
+
+
+class CostEstimate:
+    """Seconds a job will take, from what each level's examples took so far."""
+
+    def __init__(self) -> None:
+        self._per_example: dict[str, float] = {}
+
+    def of(self, level: Level, examples: int) -> float:
+        """Before anything is measured, wider counts as longer."""
+        return examples * self._per_example.get(level.name, level.rate)
+
+    def learn(self, report: ClientReport) -> None:
+        if report.examples:
+            new = report.seconds / report.examples
+            old = self._per_example.get(report.level, new)
+            self._per_example[report.level] = 0.7 * old + 0.3 * new
+
+
+def admits(level: str, beside: Sequence[str], memory: Mapping[str, int], capacity: int) -> bool:
+    """Whether a job of ``level`` may start on a GPU on which jobs of ``beside`` are running.
+
+    ``memory`` is the measured peak of each level's jobs. A level that was not measured yet runs
+    alone, so that measuring it is safe. ``capacity`` 0 is a CPU, which takes any.
+    """
+    if not capacity or not beside:
+        return True
+    if any(name not in memory for name in (level, *beside)):
+        return False
+    return memory[level] + sum(memory[name] for name in beside) <= 0.9 * capacity
 
 
 def ranges(total: int, size: int) -> list[tuple[int, int]]:

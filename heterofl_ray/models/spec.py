@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heterofl_ray.config import NetworkConfig
 from heterofl_ray.errors import ConfigError
+from heterofl_ray.setting_groups import NetworkConfig
 
 
 @dataclass(frozen=True)

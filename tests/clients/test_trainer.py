@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from heterofl_ray.clients.trainer import train
-from heterofl_ray.config import OptimizerConfig
+from heterofl_ray.setting_groups import OptimizerConfig
 
 
 def one_weight(value: float) -> nn.Linear:

@@ -44,7 +44,9 @@ def test_the_run_folder_keeps_config_history_and_model(
     assert output.err == ""
     summary = json.loads(output.out)
     folder = Path(summary["run_dir"])
-    config = ExperimentConfig.from_dict(load_yaml(folder / "config.yaml"))
+    settings = load_yaml(folder / "config.yaml")
+    settings.pop("data_dir")
+    config = ExperimentConfig.from_dict(settings)
     assert config.rounds == 2
     assert config.hash() in (folder / "config.yaml").read_text()
     assert json.loads((folder / "result.json").read_text())["config_hash"] == config.hash()
@@ -58,7 +60,14 @@ def test_the_run_folder_keeps_config_history_and_model(
 def test_the_table_names_every_level(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "digits-dynamic", *SHORT, "--quiet"]) == 0
     shown = capsys.readouterr().out
-    for words in ("global", "local", "sub-model a", "sub-model e", "accuracy", "run kept in"):
+    for words in (
+        "global model (level a)",
+        "own labels",
+        "sub-model b",
+        "sub-model e",
+        "accuracy",
+        "run kept in",
+    ):
         assert words in shown
 
 

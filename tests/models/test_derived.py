@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from heterofl_ray.config import NetworkConfig
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.models import registry
 from heterofl_ray.models.layout import Channels, Fixed, Labels
 from heterofl_ray.models.spec import ModelSpec
+from heterofl_ray.setting_groups import NetworkConfig
 from heterofl_ray.submodels.plan import SubmodelPlan
 from heterofl_ray.submodels.selectors import leading
 

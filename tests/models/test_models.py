@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from heterofl_ray.config import NetworkConfig
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.models import registry
 from heterofl_ray.models.layers import Scaler, assign, parameters_of
 from heterofl_ray.models.layout import Channels, channels, read_layout
 from heterofl_ray.models.spec import ModelSpec
 from heterofl_ray.models.transformer import Attention
+from heterofl_ray.setting_groups import NetworkConfig
 from heterofl_ray.submodels.plan import SubmodelPlan
 from heterofl_ray.submodels.selectors import leading
 

@@ -4,9 +4,10 @@ from collections import Counter
 
 import pytest
 
-from heterofl_ray.config import CapabilityConfig, ExperimentConfig
+from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.mixes import parse_mix
 from heterofl_ray.randomness import Streams
+from heterofl_ray.setting_groups import CapabilityConfig
 from heterofl_ray.submodels.levels import (
     affordable_level,
     assign_levels,

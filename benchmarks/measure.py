@@ -1,0 +1,45 @@
+"""What a benchmark yields: a ratio, measured several times, and the bound it should keep."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One ratio, a value for each repeat."""
+
+    name: str
+    about: str
+    values: tuple[float, ...]
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the median keeps the bound."""
+        low = self.at_least if self.at_least is not None else float("-inf")
+        high = self.at_most if self.at_most is not None else float("inf")
+        return low <= self.median <= high
+
+    @property
+    def bound(self) -> str:
+        if self.at_least is not None:
+            return f"at least {self.at_least:g}"
+        return f"at most {self.at_most:g}" if self.at_most is not None else ""
+
+    def to_dict(self) -> dict[str, float]:
+        return {"median": self.median, "low": min(self.values), "high": max(self.values)}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started

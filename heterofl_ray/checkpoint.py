@@ -1,0 +1,163 @@
+"""Checkpoints: what a run goes on from after it was stopped, whatever stopped it.
+
+A checkpoint is a folder that appears by one rename after its files are on disk: the parameters as
+safetensors, and a manifest with the history so far and the files' checksums. No pickle. A damaged
+one is passed over with a warning and the one before it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from heterofl_ray import state
+from heterofl_ray.errors import DataError
+
+_FORMAT = 1
+_PARAMETERS = "parameters.safetensors"
+_MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands, apart from its parameters."""
+
+    round_number: int
+    config_hash: str
+    rows: Sequence[Mapping[str, Any]]
+    """The history up to this round."""
+    goodness: float | None = None
+    """The global score after this round, larger being better; None: not tested."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    progress: Progress
+    parameters: Mapping[str, Tensor]
+
+
+def write(
+    parameters: Mapping[str, Tensor], folder: Path, progress: Progress, keep: int, best: bool
+) -> None:
+    """Put a checkpoint into ``folder``, all or nothing, then drop those no longer wanted."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / f"round-{progress.round_number:06d}"
+    scratch = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
+    try:
+        state.save(scratch / _PARAMETERS, parameters)
+        manifest = {
+            "format": _FORMAT,
+            "round": progress.round_number,
+            "config_hash": progress.config_hash,
+            "goodness": progress.goodness,
+            "rows": list(progress.rows),
+            "files": {_PARAMETERS: _digest((scratch / _PARAMETERS).read_bytes())},
+        }
+        text = json.dumps(manifest)
+        (scratch / _MANIFEST).write_text(
+            json.dumps({"sha256": _digest(text.encode()), "manifest": text}), encoding="utf-8"
+        )
+        for name in (_PARAMETERS, _MANIFEST):
+            _flush(scratch / name)
+        if place.exists():  # the same round again, after a resume: the same bytes
+            shutil.rmtree(place)
+        scratch.rename(place)
+        _flush(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    _prune(folder, keep, best)
+
+
+def newest(folder: Path) -> Checkpoint:
+    """The newest checkpoint that is whole."""
+    places = _places(folder)
+    for place in reversed(places):
+        try:
+            return Checkpoint(_read_progress(place), _read_parameters(place))
+        except DataError as error:
+            warnings.warn(f"{error}; the checkpoint before it is used", stacklevel=2)
+    if places:
+        raise DataError(f"{folder}: every checkpoint is damaged; nothing to resume from")
+    raise DataError(f"{folder}: no checkpoint yet; start the run anew")
+
+
+def _places(folder: Path) -> list[Path]:
+    return sorted(folder.glob("round-*")) if folder.is_dir() else []
+
+
+def _read_manifest(place: Path) -> dict[str, Any]:
+    try:
+        outer = json.loads((place / _MANIFEST).read_text(encoding="utf-8"))
+        text = outer["manifest"]
+        if _digest(text.encode()) != outer["sha256"]:
+            raise ValueError("its checksum differs")
+        manifest: dict[str, Any] = json.loads(text)
+        if manifest["format"] != _FORMAT:
+            raise ValueError(f"format {manifest['format']} is not known here")
+        return manifest
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{place / _MANIFEST} is damaged: {error}") from None
+
+
+def _read_progress(place: Path) -> Progress:
+    manifest = _read_manifest(place)
+    return Progress(
+        manifest["round"], manifest["config_hash"], manifest["rows"], manifest["goodness"]
+    )
+
+
+def _read_parameters(place: Path) -> Mapping[str, Tensor]:
+    expected = _read_manifest(place)["files"][_PARAMETERS]
+    try:
+        found = _digest((place / _PARAMETERS).read_bytes())
+    except OSError as error:
+        raise DataError(f"{place / _PARAMETERS} cannot be read: {error.strerror}") from None
+    if found != expected:
+        raise DataError(f"{place / _PARAMETERS} is damaged: its checksum differs")
+    return state.load(place / _PARAMETERS)
+
+
+def _prune(folder: Path, keep: int, best: bool) -> None:
+    """Keep the newest, and the best one where asked."""
+    places = _places(folder)
+    wanted = set(places[-keep:])
+    if best:
+        wanted |= set(_best(places))
+    for place in places:
+        if place not in wanted:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _best(places: Sequence[Path]) -> list[Path]:
+    scored = []
+    for place in places:
+        try:
+            goodness = _read_manifest(place)["goodness"]
+        except DataError:
+            continue
+        if goodness is not None:
+            scored.append((goodness, place))
+    return [max(scored)[1]] if scored else []
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _flush(path: Path) -> None:
+    """Have the operating system put a file or a folder's entries on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

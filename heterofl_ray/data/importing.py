@@ -1,0 +1,131 @@
+"""From a path on disk to a data set: which layout it is, and what a known name adds to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from heterofl_ray.data import catalog
+from heterofl_ray.data.archives import entries, is_archive
+from heterofl_ray.data.catalog import Source
+from heterofl_ray.data.drafting import labelled_draft, text_draft
+from heterofl_ray.data.places import check_name
+from heterofl_ray.data.readers import arrays, cifar, corpus, folders, idx, leaf, tables
+from heterofl_ray.data.readers.contract import Labelled, Options, Words
+from heterofl_ray.data.store import Dataset, Draft, write_dataset
+from heterofl_ray.errors import DataError
+
+Reader = Callable[[Path, Options], Labelled | Words]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A way in which data lies on disk."""
+
+    about: str
+    read: Reader
+    takes: tuple[str, ...]
+    """The options that mean something for it."""
+
+
+IDX = Layout("IDX files", idx.read, ())
+CIFAR = Layout("CIFAR batches", cifar.read, ())
+IMAGES = Layout("class folders of images", folders.read, ("test", "size"))
+LEAF = Layout("LEAF's JSON files", leaf.read, ())
+TABLES = Layout("a table", tables.read, ("test", "label", "client", "size"))
+TEXT = Layout("text", corpus.read, ("test",))
+ARRAYS = Layout("arrays", arrays.read, ("test", "label", "client"))
+_FORMATS = (
+    "a folder or archive of CLASS/image files, IDX files, CIFAR batches, text files or LEAF's "
+    "JSON; or one .npz, .parquet, .csv or .txt file"
+)
+
+
+def import_data(root: Path, path: Path, name: str, options: Options) -> Dataset:
+    """Read what lies at ``path`` and keep it as ``name``, all or nothing."""
+    check_name(name)
+    source = catalog.SOURCES.get(name)
+    if name.startswith("synthetic-") or (source is not None and source.kind != "files"):
+        raise DataError(f"the name {name!r} belongs to a data set that needs no files; use another")
+    if source is not None and options.prefix is None:
+        options = dataclasses.replace(options, prefix=source.prefix)
+    draft = read_draft(path, name, options)
+    return write_dataset(root, draft if source is None else known(draft, source))
+
+
+def read_draft(path: Path, name: str, options: Options) -> Draft:
+    for place in (path, options.test):
+        if place is not None and not place.exists():
+            raise DataError(f"{place} does not exist")
+    layout, place = detect(path)
+    for option in ("test", "label", "client", "size"):
+        if getattr(options, option) is not None and option not in layout.takes:
+            raise DataError(f"--{option} means nothing for {layout.about}, which {path} holds")
+    given = layout.read(place, options)
+    origin = str(path.absolute())
+    if options.test is not None:
+        origin += f", tested on {options.test.absolute()}"
+    if isinstance(given, Words):
+        return text_draft(name, given, origin=origin)
+    return labelled_draft(name, given, origin=origin)
+
+
+def detect(path: Path) -> tuple[Layout, Path]:
+    """The layout of what lies at ``path``, and the folder, archive or file that has it."""
+    if path.is_file() and not is_archive(path):
+        for layout, suffixes in (
+            (ARRAYS, (".npz",)),
+            (TABLES, tables.SUFFIXES),
+            (TEXT, corpus.SUFFIXES),
+        ):
+            if path.name.endswith(suffixes):
+                return layout, path
+        raise DataError(f"{path} is of no known format; what can be read: {_FORMATS}")
+    inner = [file for file in sorted(path.iterdir()) if is_archive(file)] if path.is_dir() else []
+    for place in (path, *inner):
+        found = _layout_of((entry.name for entry in entries(place)), place)
+        if found is not None:
+            return found, place
+    raise DataError(f"{path} holds nothing that can be read; what can be: {_FORMATS}")
+
+
+def known(draft: Draft, source: Source) -> Draft:
+    """What a known name adds: its published statistics, its class names, its augmentation."""
+    info = draft.info
+    if info.kind != source.task or (source.shape and info.shape != source.shape):
+        raise DataError(
+            f"the name {info.name!r} belongs to {source.about}; what was read is {info.kind} "
+            f"of shape {info.shape}: use another name"
+        )
+    named = len(source.classes) == len(info.classes)
+    info = dataclasses.replace(
+        info,
+        mean=source.mean or info.mean,
+        std=source.std or info.std,
+        classes=source.classes if named else info.classes,
+        augment=source.augment,
+    )
+    return dataclasses.replace(draft, info=info)
+
+
+def _layout_of(names: Iterable[str], place: Path) -> Layout | None:
+    """The layout of files with these names. One may settle it alone: no walk of a long tar then."""
+    bases: set[str] = set()
+    for name in names:
+        folder, _, base = name.removesuffix(".gz").rpartition("/")
+        if idx.is_idx(base):
+            return IDX
+        if folder and folders.is_image(base):
+            return IMAGES
+        bases.add(base)
+    if cifar.kind_of(bases):
+        return CIFAR
+    if place.is_dir() and any(tables.is_part(base) for base in bases):
+        return TABLES
+    if any(corpus.is_split(base) for base in bases):
+        return TEXT
+    if any(leaf.is_leaf(base) for base in bases):
+        return LEAF
+    return IMAGES if any(folders.is_image(base) for base in bases) else None

@@ -1,0 +1,62 @@
+"""What is written about a stored data set. Importing this does not import torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from heterofl_ray.data.places import check_name
+from heterofl_ray.errors import DataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataInfo:
+    """What a data set holds."""
+
+    name: str
+    kind: str
+    """'images' (features count as images of shape (n,)) or 'text'."""
+    train: int
+    test: int
+    """Examples; for text, tokens."""
+    shape: tuple[int, ...] = ()
+    dtype: str = "uint8"
+    classes: tuple[str, ...] = ()
+    coarse: tuple[str, ...] = ()
+    """Super-classes, where the data has a column of them."""
+    vocabulary: int = 0
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    augment: bool = False
+    """Training images are padded by 4, cropped at random and mirrored."""
+    clients: int = 0
+    """Clients named by the data itself; 0: none."""
+    origin: str = ""
+    bytes: int = 0
+
+    @property
+    def outputs(self) -> int:
+        """Classes, or words of the vocabulary."""
+        return self.vocabulary if self.kind == "text" else len(self.classes)
+
+    def to_dict(self) -> dict[str, Any]:
+        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return plain
+
+
+def read_info(root: Path, name: str) -> tuple[DataInfo, Path]:
+    """What is written about a data set, and the folder of its files."""
+    check_name(name)
+    path = root / f"{name}.json"
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        folder = root / Path(str(values.pop("folder"))).name
+        lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
+        return DataInfo(**{**values, **lists}), folder
+    except FileNotFoundError:
+        raise DataError(f"data set {name!r} is not in {root}") from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"{path} is damaged ({error}); remove it and import again") from None

@@ -1,0 +1,71 @@
+"""FEMNIST as LEAF prepares it: JSON files of writers, each with images as lists of numbers."""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heterofl_ray.data.archives import Entry, entries
+from heterofl_ray.data.readers.contract import Labelled, Options, Part
+from heterofl_ray.data.showing import counted
+from heterofl_ray.errors import DataError
+
+SIDE = 28
+CHARACTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
+
+
+def is_leaf(name: str) -> bool:
+    return name.endswith(".json")
+
+
+def read(place: Path, options: Options) -> Labelled:
+    """Files in folders 'train' and 'test'; files anywhere else are for training."""
+    drawn: dict[str, list[Part]] = {"train": [], "test": []}
+    for entry in counted((entry for entry in entries(place) if is_leaf(entry.name)), "files"):
+        split = "test" if "test" in entry.name.split("/")[:-1] else "train"
+        drawn[split] += _writers(entry)
+    if not drawn["train"]:
+        raise DataError(f"{place} has no JSON files for training, such as train/all_data_0.json")
+    test = _joined(drawn["test"]) if drawn["test"] else None
+    return Labelled(_joined(drawn["train"]), test, tuple(CHARACTERS))
+
+
+def _writers(entry: Entry) -> Iterator[Part]:
+    try:
+        values: Any = json.loads(entry.read())
+        users, data = values["users"], values["user_data"]
+        for user in users:
+            yield _writer(str(user), data[user], entry)
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(
+            f"{entry.place}: {entry.name} is not a LEAF file (users, user_data): {error!r}"
+        ) from None
+
+
+def _writer(user: str, drawn: Any, entry: Entry) -> Part:
+    pixels = np.asarray(drawn["x"], dtype=np.float32)
+    labels = np.asarray(drawn["y"], dtype=np.int64)
+    where = f"{entry.place}: {entry.name}: writer {user}"
+    if not len(labels) and not len(pixels):
+        raise DataError(f"{where} has no samples; prepare the data with LEAF's '-k 1' or more")
+    if pixels.shape != (len(labels), SIDE * SIDE):
+        raise DataError(f"{where} has x of shape {pixels.shape} for {len(labels)} labels")
+    if labels.min() < 0 or labels.max() >= len(CHARACTERS):
+        raise DataError(f"{where} has a label outside 0 to {len(CHARACTERS) - 1}")
+    if not (pixels.min() >= 0 and pixels.max() <= 1):
+        raise DataError(f"{where} has grey values outside 0 to 1")
+    images = np.round(pixels * 255).astype(np.uint8).reshape(-1, SIDE, SIDE)
+    return Part(images, labels, np.full(len(labels), user))
+
+
+def _joined(parts: list[Part]) -> Part:
+    return Part(
+        np.concatenate([part.images for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+        np.concatenate([part.clients for part in parts if part.clients is not None]),
+    )

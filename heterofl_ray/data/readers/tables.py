@@ -1,0 +1,140 @@
+"""Parquet and CSV: a column of encoded images or columns of numbers, labels, perhaps clients."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from heterofl_ray.data.pixels import decode_all
+from heterofl_ray.data.readers.contract import Array, Labelled, Options, Part
+from heterofl_ray.errors import DataError
+
+SUFFIXES = (".parquet", ".csv")
+_LABELS = ("label", "labels", "class", "target", "y")
+
+
+def is_part(base: str) -> bool:
+    """Whether a file in a folder is named as a part: train.csv, test-00000-of-00001.parquet."""
+    return base.endswith(SUFFIXES) and base.startswith("train")
+
+
+def read(place: Path, options: Options) -> Labelled:
+    """One file (and another for testing), or a folder of files named train… and test…"""
+    test = _table(options.test, [options.test]) if options.test is not None else None
+    if place.is_dir():
+        files = sorted(path for path in place.iterdir() if path.suffix in SUFFIXES)
+        train = _table(place, [path for path in files if path.name.startswith("train")])
+        testing = [path for path in files if path.name.startswith("test")]
+        if test is None and testing:
+            test = _table(place, testing)
+    else:
+        train = _table(place, [place])
+    label = _label(train, options.label, place)
+    return Labelled(
+        _part(train, label, options, place),
+        _part(test, label, options, options.test or place) if test is not None else None,
+        _class_names(train, label),
+    )
+
+
+def _table(place: Path, files: list[Path]) -> pa.Table:
+    try:
+        return pa.concat_tables([_read_file(path) for path in files])
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{place} cannot be read as a table: {error}") from None
+
+
+def _read_file(path: Path) -> pa.Table:
+    if path.suffix == ".csv":
+        return pyarrow.csv.read_csv(str(path))
+    with path.open("rb") as file:
+        return pyarrow.parquet.ParquetFile(file).read()
+
+
+def _label(table: pa.Table, wanted: str | None, place: Path) -> str:
+    names: list[str] = table.column_names
+    if wanted is not None:
+        if wanted not in names:
+            raise DataError(f"{place} has no column {wanted!r}; it has {', '.join(names)}")
+        return wanted
+    found = next((name for name in _LABELS if name in names), None)
+    if found is None:
+        raise DataError(
+            f"{place} has no column {' or '.join(map(repr, _LABELS))}; "
+            f"--label names the column of labels, one of {', '.join(names)}"
+        )
+    return found
+
+
+def _part(table: pa.Table, label: str, options: Options, place: Path) -> Part:
+    wanted = [label, *([options.client] if options.client else [])]
+    for name in wanted:
+        if name not in table.column_names:
+            raise DataError(
+                f"{place} has no column {name!r}; it has {', '.join(table.column_names)}"
+            )
+    rest = [name for name in table.column_names if name not in wanted]
+    pictures = next((name for name in rest if _holds_images(table.schema.field(name).type)), None)
+    images = (
+        decode_all(_encoded(table[pictures], pictures, place), options.size)[1]
+        if pictures is not None
+        else _features(table, rest, place)
+    )
+    return Part(
+        images,
+        _values(table, label, place),
+        _values(table, options.client, place) if options.client else None,
+    )
+
+
+def _holds_images(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return bool(kind.get_field_index("bytes") >= 0)
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _encoded(column: pa.ChunkedArray, name: str, place: Path) -> Iterator[tuple[str, bytes]]:
+    """Images as plain bytes, or as Hugging Face writes them: {bytes, path}."""
+    for row, value in enumerate(column):
+        content = value.as_py()
+        if isinstance(content, dict):
+            content = content["bytes"]
+        where = f"{place}: {name} in row {row}"
+        if content is None:
+            raise DataError(f"{where} has no bytes; images must be in the table itself")
+        yield where, content
+
+
+def _features(table: pa.Table, names: list[str], place: Path) -> Array:
+    if not names:
+        raise DataError(f"{place} has no columns beside labels and clients")
+    features = np.empty((table.num_rows, len(names)), dtype=np.float32)
+    for place_of, name in enumerate(names):
+        kind = table.schema.field(name).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            raise DataError(f"{place}: column {name!r} holds {kind}, no numbers; leave it out")
+        features[:, place_of] = _values(table, name, place)
+    return features
+
+
+def _values(table: pa.Table, name: str, place: Path) -> Array:
+    column = table[name]
+    if column.null_count:
+        raise DataError(f"{place}: column {name!r} lacks {column.null_count} values")
+    values: Array = column.to_numpy()
+    return values.astype(str) if values.dtype == object else values
+
+
+def _class_names(table: pa.Table, label: str) -> tuple[str, ...]:
+    """The names of classes that Hugging Face keeps in a table's metadata."""
+    written = (table.schema.metadata or {}).get(b"huggingface", b"{}")
+    try:
+        return tuple(json.loads(written)["info"]["features"][label]["names"])
+    except (ValueError, KeyError, TypeError):
+        return ()

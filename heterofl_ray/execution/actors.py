@@ -1,0 +1,150 @@
+"""The two kinds of actors: workers that run jobs, and the servers that hold the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from torch import Tensor
+
+from heterofl_ray.clients.calibration import Moments, pooled
+from heterofl_ray.clients.group_sum import GroupUpdate
+from heterofl_ray.clients.jobs import CalibrateJob, EvaluateJob, TrainJob
+from heterofl_ray.clients.scoring import Score
+from heterofl_ray.clients.workbench import Workbench, resolve_device
+from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.execution.transport import register_tensors
+from heterofl_ray.mixes import Level
+from heterofl_ray.models import registry
+from heterofl_ray.parameter_server import ParameterServer
+
+Parameters = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that an actor needs to know about the run."""
+
+    config: ExperimentConfig
+    data_root: Path
+    families: Mapping[str, registry.Family]
+    """The driver's models, users' own included."""
+    shards: tuple[tuple[str, ...], ...]
+    """Names of the tensors on each server."""
+
+    def bench(self) -> Workbench:
+        """Make this process ready and give it a workbench."""
+        register_tensors()
+        torch.set_num_threads(self.config.execution.threads)
+        registry.MODELS.update(self.families)
+        device = resolve_device(self.config.execution.device)
+        return Workbench(self.config, self.data_root, device)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an actor lives."""
+
+    pid: int
+    node: str
+    gpus: tuple[str, ...]
+    gpu_bytes: int
+    """Memory of its GPU; 0 on a CPU."""
+
+    @classmethod
+    def here(cls, device: torch.device) -> Place:
+        context = ray.get_runtime_context()
+        on_gpu = device.type == "cuda"
+        return cls(
+            os.getpid(),
+            context.get_node_id(),
+            tuple(str(gpu) for gpu in ray.get_gpu_ids()) if on_gpu else (),
+            torch.cuda.get_device_properties(device).total_memory if on_gpu else 0,
+        )
+
+    def shares(self, other: Place) -> bool:
+        """Whether both are on one GPU."""
+        return self.node == other.node and bool(set(self.gpus) & set(other.gpus))
+
+
+class Worker:
+    """Runs jobs. Keeps a workbench, never state: a job sent to another worker gives the same."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._shards = setup.shards
+        self._bench = setup.bench()
+        for level in setup.config.levels.levels:
+            self._bench.model(level)
+
+    def place(self) -> Place:
+        return Place.here(self._bench.device)
+
+    def train(self, job: TrainJob, *slices: Parameters) -> tuple[Any, ...]:
+        """The reports, then one update for each server."""
+        reports, update = job.run(self._bench, _joined(slices))
+        return reports, *(update.part(names) for names in self._shards)
+
+    def calibrate(self, job: CalibrateJob, *slices: Parameters) -> tuple[None, Moments]:
+        return None, job.run(self._bench, _joined(slices))
+
+    def evaluate(
+        self, job: EvaluateJob, moments: Moments | None, *slices: Parameters
+    ) -> dict[str, Score]:
+        return job.run(self._bench, _joined(slices), moments)
+
+
+class Server:
+    """A parameter server as an actor: the same, with each update counted exactly once.
+
+    Updates have numbers within their round. One that comes early waits for its turn, so that sums
+    are made in one order; one that comes twice is passed over.
+    """
+
+    def __init__(self, setup: Setup, shard: int) -> None:
+        self._server = ParameterServer(setup.bench(), setup.shards[shard])
+        self._next = 0
+        self._early: dict[int, GroupUpdate] = {}
+
+    def place(self) -> Place:
+        return Place.here(next(iter(self._server.parameters.values())).device)
+
+    def begin(self) -> None:
+        """Start a round: forget what was added since the last commit."""
+        self._server.discard()
+        self._next = 0
+        self._early.clear()
+
+    def cut(self, level: Level) -> tuple[None, Parameters]:
+        return None, self._server.cut(level)
+
+    def accumulate(self, number: int, update: GroupUpdate) -> None:
+        if number >= self._next:
+            self._early[number] = update
+        while self._next in self._early:
+            self._server.accumulate(self._early.pop(self._next))
+            self._next += 1
+
+    def commit(self, updates: int) -> tuple[None, Parameters]:
+        """End a round of ``updates`` updates; the new parameters are its state."""
+        if self._next != updates:
+            raise RuntimeError(f"{self._next} of {updates} updates came; the round is not whole")
+        self._server.commit()
+        return None, self._server.parameters
+
+    def load(self, *parts: Parameters) -> None:
+        self._server.load(_joined(parts))
+
+    def state(self) -> tuple[None, Parameters]:
+        return None, self._server.parameters
+
+    def pool(self, *parts: Moments) -> tuple[None, Moments]:
+        return None, pooled(parts)
+
+
+def _joined(parts: tuple[Parameters, ...]) -> Parameters:
+    return {name: tensor for part in parts for name, tensor in part.items()}

@@ -1,0 +1,292 @@
+"""A run on a Ray cluster: a pool of workers, and the parameter server as an actor or several.
+
+The driver moves references, never tensors. Reports and scores are small and come to it; slices and
+sums go between the servers and the workers through the object store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from torch import Tensor
+
+from heterofl_ray.clients.jobs import CalibrateJob, ClientReport
+from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.errors import RunFailed
+from heterofl_ray.execution import cluster
+from heterofl_ray.execution.actors import Place, Server, Setup, Worker
+from heterofl_ray.execution.backend import TestWork, TrainWork
+from heterofl_ray.execution.failures import Loss, ServerLost
+from heterofl_ray.execution.ray_pool import Pool, Task
+from heterofl_ray.execution.scheduling import CostEstimate
+from heterofl_ray.execution.transport import register_tensors
+from heterofl_ray.mixes import Level
+from heterofl_ray.models import registry
+from heterofl_ray.parameter_server import spread
+
+Parts = list[ray.ObjectRef]
+"""One reference for each server."""
+
+
+class RayBatch:
+    """Test jobs on the pool."""
+
+    def __init__(self, pool: Pool, tasks: Sequence[Task]) -> None:
+        self._pool = pool
+        self._tasks = tasks
+        pool.submit(tasks)
+
+    def done(self) -> bool:
+        return all(task.done for task in self._tasks)
+
+    def results(self) -> list[Any]:
+        while not self.done():
+            self._pool.turn()
+        return [task.references[0] if task.references else task.result for task in self._tasks]
+
+
+class RayBackend:
+    def __init__(self, bench: Workbench) -> None:
+        self.committed = 0
+        self.fallback: Callable[[], tuple[int, Mapping[str, Tensor]] | None] | None = None
+        config = bench.config
+        self._bench = bench
+        self._started = cluster.connect(config)
+        register_tensors()
+        layout = bench.layout(config.levels.largest)
+        shards = min(config.server.shards, len(layout))
+        self._setup = Setup(
+            config,
+            bench.data_root,
+            dict(registry.MODELS),
+            tuple(tuple(names) for names in spread(layout, shards)),
+        )
+        # Put once: each actor's start reads the same object.
+        self._setup_reference = ray.put(self._setup)
+        self._cost = CostEstimate()
+        self._state: Parts = []
+        self._updates = 0
+        self._writing: ray.ObjectRef | None = None
+        self._servers = self._start_servers()
+        self._pool = Pool(
+            self._hire, self._wanted, config.execution.tries, config.execution.patience
+        )
+
+    # ---- workers and servers ----------------------------------------------------------------
+
+    def _hire(self) -> Any:
+        execution = self._bench.config.execution
+        actor = ray.remote(
+            num_cpus=execution.worker_cpus, num_gpus=cluster.worker_gpus(execution.worker_gpus)
+        )(Worker)
+        return actor.remote(self._setup_reference)
+
+    def _wanted(self) -> int:
+        execution = self._bench.config.execution
+        if isinstance(execution.workers, int):
+            return execution.workers
+        gpus = cluster.worker_gpus(execution.worker_gpus)
+        return cluster.capacity(execution.worker_cpus, gpus)
+
+    def _start_servers(self) -> list[Any]:
+        actor = ray.remote(num_cpus=0)(Server)
+        return [
+            actor.remote(self._setup_reference, shard) for shard in range(len(self._setup.shards))
+        ]
+
+    def worker_places(self) -> list[Place]:
+        return self._pool.places()
+
+    def server_places(self) -> list[Place]:
+        return self._ask(lambda server: server.place.remote())
+
+    def _ask(self, call: Callable[[Any], ray.ObjectRef]) -> list[Any]:
+        """Answers of all servers."""
+        try:
+            answers: list[Any] = ray.get([call(server) for server in self._servers])
+            return answers
+        except RayActorError as error:
+            raise ServerLost(str(error)) from None
+
+    def _ask_for_parts(self, call: Callable[[Any], Sequence[ray.ObjectRef]]) -> Parts:
+        """References to what each server returns behind its small answer."""
+        answers = [call(server) for server in self._servers]
+        try:
+            ray.get([answer for answer, _ in answers])
+        except RayActorError as error:
+            raise ServerLost(str(error)) from None
+        return [part for _, part in answers]
+
+    # ---- a round ----------------------------------------------------------------------------
+
+    def cut(self, level: Level) -> Parts:
+        return self._ask_for_parts(lambda server: server.cut.options(num_returns=2).remote(level))
+
+    def train(
+        self, work: Sequence[TrainWork], meanwhile: Callable[[], None] | None = None
+    ) -> list[ClientReport]:
+        self._pool.fit()
+        self._ask(lambda server: server.begin.remote())
+        examples = self._bench.data.examples
+        tasks = [
+            Task(
+                "train",
+                job,
+                tuple(slices),
+                returns=1 + len(self._servers),
+                cost=self._cost.of(job.level, sum(examples(client) for client in job.clients)),
+                level=job.level.name,
+            )
+            for job, slices in work
+        ]
+        self._updates = len(tasks)
+        self._pool.submit(tasks)
+        try:
+            self._add_up(tasks, meanwhile)
+        except BaseException:
+            self._pool.abandon(tasks)
+            raise
+        reports = [report for task in tasks for report in task.result]
+        for report in reports:
+            self._cost.learn(report)
+        return reports
+
+    def _add_up(self, tasks: Sequence[Task], meanwhile: Callable[[], None] | None) -> None:
+        """Send each finished task's sum to the servers until all are counted.
+
+        A sum may be lost with the node that held it before a server has read it; then its task is
+        run again. The servers see to the order and that none counts twice.
+        """
+        sent: dict[ray.ObjectRef, int] = {}
+        counted = [0] * len(tasks)
+        under_way: set[int] = set()
+        while min(counted, default=len(self._servers)) < len(self._servers):
+            for number, task in enumerate(tasks):
+                if task.done and number not in under_way:
+                    under_way.add(number)
+                    counted[number] = 0
+                    for server, part in zip(self._servers, task.references, strict=True):
+                        sent[server.accumulate.remote(number, part)] = number
+            for answer in self._pool.turn(list(sent)):
+                number = sent.pop(answer)
+                if self._was_counted(answer):
+                    counted[number] += 1
+                elif tasks[number].done:
+                    under_way.discard(number)
+                    self._pool.again(tasks[number], Loss.RESULT_LOST)
+            if meanwhile is not None:
+                meanwhile()
+
+    def _was_counted(self, answer: ray.ObjectRef) -> bool:
+        """Whether a server added an update; False: it was lost on the way."""
+        try:
+            ray.get(answer)
+        except RayActorError as error:
+            raise ServerLost(str(error)) from None
+        except RayTaskError as error:
+            if not isinstance(error.cause, RayError):
+                raise RunFailed(f"the server could not add an update: {error.cause}") from None
+            return False
+        except RayError:
+            return False
+        return True
+
+    def commit(self, round_number: int) -> Parts:
+        self._state = self._ask_for_parts(
+            lambda server: server.commit.options(num_returns=2).remote(self._updates)
+        )
+        self.committed = round_number
+        return self._state
+
+    # ---- tests ------------------------------------------------------------------------------
+
+    def test(self, work: Sequence[TestWork]) -> RayBatch:
+        tasks = []
+        for job, slices, *moments in work:
+            level = job.level.name
+            if isinstance(job, CalibrateJob):
+                tasks.append(Task("calibrate", job, tuple(slices), returns=2, level=level))
+            else:
+                tasks.append(Task("evaluate", job, (*moments, *slices), level=level))
+        return RayBatch(self._pool, tasks)
+
+    def pool(self, moments: Sequence[ray.ObjectRef]) -> ray.ObjectRef:
+        answer, total = self._servers[0].pool.options(num_returns=2).remote(*moments)
+        try:
+            ray.get(answer)
+        except RayError as error:
+            raise ServerLost(str(error)) from None
+        return total
+
+    def fetch(self, handle: ray.ObjectRef) -> Any:
+        return ray.get(handle)
+
+    # ---- states -----------------------------------------------------------------------------
+
+    def keep(self, state: Parts, write: Callable[..., None], *arguments: Any) -> None:
+        """Write from a task on the driver's machine, while training goes on."""
+        self._finish_writing()
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        task = ray.remote(num_cpus=0, scheduling_strategy=here)(_write)
+        self._writing = task.remote(write, arguments, *state)
+
+    def _finish_writing(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is None:
+            return
+        try:
+            ray.get(writing)
+        except RayTaskError as error:
+            raise RunFailed(f"the checkpoint could not be written: {error.cause}") from None
+
+    def restore(self, round_number: int, parameters: Mapping[str, Tensor]) -> None:
+        self._load(round_number, [ray.put(dict(parameters))])
+
+    def recover(self) -> None:
+        for server in self._servers:
+            ray.kill(server)
+        self._servers = self._start_servers()
+        try:
+            self._load(self.committed, self._state)
+        except RayError:
+            # The state went down with its node. What is on disk is older, or there is nothing
+            # yet and the new servers' initial model is it: rounds are done again from there.
+            self._state, self.committed = [], 0
+            if self.fallback is not None and (older := self.fallback()) is not None:
+                self.restore(*older)
+
+    def _load(self, round_number: int, state: Parts) -> None:
+        if state:
+            self._ask(lambda server: server.load.remote(*state))
+        self.committed = round_number
+        self._state = self._ask_for_parts(
+            lambda server: server.state.options(num_returns=2).remote()
+        )
+
+    def parameters(self) -> dict[str, Tensor]:
+        parts = ray.get(
+            self._ask_for_parts(lambda server: server.state.options(num_returns=2).remote())
+        )
+        found = {name: tensor.clone() for part in parts for name, tensor in part.items()}
+        return {name: found[name] for name in self._bench.layout(self._bench.config.levels.largest)}
+
+    def close(self) -> None:
+        try:
+            self._finish_writing()
+        finally:
+            self._pool.close()
+            for server in self._servers:
+                ray.kill(server)
+            if self._started:
+                ray.shutdown()
+
+
+def _write(
+    write: Callable[..., None], arguments: tuple[Any, ...], *parts: Mapping[str, Tensor]
+) -> None:
+    register_tensors()
+    write({name: tensor for part in parts for name, tensor in part.items()}, *arguments)

@@ -1,0 +1,256 @@
+"""A pool of worker actors: places jobs longest first, replaces workers that die.
+
+One loop in the driver (`turn`) does all of it; what is waited for is always known. Which worker
+runs a job, and when, changes nothing about the job's result.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.exceptions import (
+    ObjectLostError,
+    OutOfMemoryError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+    WorkerCrashedError,
+)
+
+from heterofl_ray.errors import ClientError, RunFailed
+from heterofl_ray.execution.actors import Place
+from heterofl_ray.execution.failures import Decision, Loss, ServerLost, decide
+from heterofl_ray.execution.scheduling import admits
+
+logger = logging.getLogger(__name__)
+
+TURN_SECONDS = 1.0
+SAY_AFTER_SECONDS = 30.0
+
+
+@dataclass(eq=False)
+class Task:
+    """A job on its way through the pool."""
+
+    method: str
+    job: Any
+    inputs: tuple[Any, ...]
+    returns: int = 1
+    cost: float = 0.0
+    level: str = ""
+    tries: int = 0
+    done: bool = False
+    abandoned: bool = False
+    result: Any = None
+    references: Sequence[ray.ObjectRef] = ()
+    """What it returned besides its result; stays in the object store."""
+
+
+@dataclass(eq=False)
+class Seat:
+    """One worker: not yet ready, idle, or busy with a task."""
+
+    actor: Any
+    pending: ray.ObjectRef
+    """What it is waited for: its place at first, a task's result later."""
+    place: Place | None = None
+    task: Task | None = None
+    since: float = field(default_factory=time.monotonic)
+    rest: Sequence[ray.ObjectRef] = ()
+
+
+class Pool:
+    def __init__(
+        self,
+        hire: Callable[[], Any],
+        count: Callable[[], int],
+        tries: int,
+        patience: float,
+    ) -> None:
+        self._hire = hire
+        self._count = count
+        self._tries = tries
+        self._patience = patience
+        self._seats: list[Seat] = []
+        self._queue: list[Task] = []
+        self._last_event = time.monotonic()
+        self._said = self._last_event
+        self.memory: dict[str, int] = {}
+        """Peak GPU bytes of a job of each level, as measured."""
+        self.fit()
+
+    # ---- workers ----------------------------------------------------------------------------
+
+    def fit(self) -> None:
+        """Have as many workers as wanted: more when nodes joined, fewer when nodes left."""
+        wanted = max(1, self._count())
+        while len(self._seats) < wanted:
+            actor = self._hire()
+            self._seats.append(Seat(actor, actor.place.remote()))
+        surplus = [seat for seat in self._seats if seat.place is None][: len(self._seats) - wanted]
+        for seat in surplus:
+            self._dismiss(seat)
+
+    def places(self) -> list[Place]:
+        """Of the workers that are ready."""
+        return [seat.place for seat in self._seats if seat.place is not None]
+
+    def close(self) -> None:
+        for seat in list(self._seats):
+            self._dismiss(seat)
+
+    def _dismiss(self, seat: Seat) -> None:
+        self._seats.remove(seat)
+        ray.kill(seat.actor)
+
+    # ---- tasks ------------------------------------------------------------------------------
+
+    def submit(self, tasks: Sequence[Task]) -> None:
+        self._queue += tasks
+        self._queue.sort(key=lambda task: -task.cost)
+        self._last_event = self._said = time.monotonic()
+
+    def abandon(self, tasks: Sequence[Task]) -> None:
+        """Forget tasks; those that run already are let run, and their results dropped."""
+        for task in tasks:
+            task.abandoned = True
+        self._queue = [task for task in self._queue if not task.abandoned]
+
+    def again(self, task: Task, loss: Loss) -> None:
+        """Run a task again whose result is gone, or give up."""
+        task.done = False
+        if decide(loss, task.tries, self._tries) is Decision.GIVE_UP:
+            raise RunFailed(
+                f"{_named(task)} was lost {task.tries} times ({loss.name.lower()}); look at the "
+                "workers' logs, or raise execution.tries"
+            )
+        self.submit([task])
+
+    def turn(self, others: Sequence[ray.ObjectRef] = ()) -> list[ray.ObjectRef]:
+        """Hand out what can be handed out, then wait for something to happen, not for long.
+
+        Also waits for ``others``; those that are there are returned.
+        """
+        self._hand_out()
+        waiting = {seat.pending: seat for seat in self._seats if seat.task or not seat.place}
+        everything = [*waiting, *others]
+        if not everything:
+            return []
+        ready, _ = ray.wait(everything, num_returns=1, timeout=TURN_SECONDS, fetch_local=False)
+        if not ready:
+            self._say_what_is_waited_for()
+            return []
+        self._last_event = self._said = time.monotonic()
+        # one thing happened; take whatever else is there too
+        ready, _ = ray.wait(everything, num_returns=len(everything), timeout=0, fetch_local=False)
+        for reference in ready:
+            if reference in waiting:
+                self._settle(waiting[reference])
+        return [reference for reference in ready if reference not in waiting]
+
+    def _hand_out(self) -> None:
+        for task in list(self._queue):
+            seat = next((s for s in self._seats if self._can_take(s, task)), None)
+            if seat is not None:
+                self._queue.remove(task)
+                self._start(seat, task)
+
+    def _can_take(self, seat: Seat, task: Task) -> bool:
+        if seat.place is None or seat.task is not None:
+            return False
+        beside = [
+            other.task.level
+            for other in self._seats
+            if other.task is not None and other.place is not None and seat.place.shares(other.place)
+        ]
+        return admits(task.level, beside, self.memory, seat.place.gpu_bytes)
+
+    def _start(self, seat: Seat, task: Task) -> None:
+        task.tries += 1
+        method = getattr(seat.actor, task.method).options(num_returns=task.returns)
+        references = method.remote(task.job, *task.inputs)
+        seat.pending, *seat.rest = [references] if task.returns == 1 else references
+        seat.task, seat.since = task, time.monotonic()
+
+    def _settle(self, seat: Seat) -> None:
+        """Take what a worker has to say: that it is ready, a result, or that it is gone."""
+        task = seat.task
+        try:
+            value = ray.get(seat.pending)
+        except RayTaskError as error:
+            self._failed(seat, error)
+            return
+        except (RayActorError, WorkerCrashedError, OutOfMemoryError) as error:
+            self._died(seat, error)
+            return
+        except ObjectLostError:
+            raise ServerLost("a slice of the global model is lost") from None
+        if task is None:
+            seat.place = value
+            return
+        seat.task = None
+        task.result, task.references, task.done = value, seat.rest, True
+        seat.rest = ()
+
+    def _failed(self, seat: Seat, error: RayTaskError) -> None:
+        """The job's own code raised an error, or its inputs could not be had."""
+        task, seat.task = seat.task, None
+        cause = error.cause
+        if task is not None and task.abandoned:
+            return
+        if isinstance(cause, RayError):
+            raise ServerLost(str(cause)) from None
+        if isinstance(cause, ClientError):
+            raise ClientError(cause.message, cause.trace)
+        what = "a worker's start" if task is None else _named(task)
+        raise RunFailed(f"{what} failed: {type(cause).__name__}: {cause}\n{error}")
+
+    def _died(self, seat: Seat, error: RayError) -> None:
+        self._seats.remove(seat)
+        task = seat.task
+        if task is None and isinstance(getattr(error, "cause", None), RayTaskError):
+            raise RunFailed(f"a worker cannot start: {error}")
+        if task is not None and not task.abandoned:
+            oom = isinstance(error, OutOfMemoryError)
+            self.again(task, Loss.OUT_OF_MEMORY if oom else Loss.WORKER_DIED)
+        self.fit()
+
+    def _say_what_is_waited_for(self) -> None:
+        now = time.monotonic()
+        if not any(seat.place for seat in self._seats) and now - self._last_event > self._patience:
+            raise RunFailed(
+                f"no worker became ready in {self._patience:.0f} s: the cluster has "
+                f"{_shown(ray.available_resources())} free of {_shown(ray.cluster_resources())}; "
+                "see execution.worker_cpus and execution.worker_gpus"
+            )
+        if now - self._said > SAY_AFTER_SECONDS:
+            self._said = now
+            busy = [f"{_named(s.task)} ({now - s.since:.0f} s)" for s in self._seats if s.task]
+            starting = sum(seat.place is None for seat in self._seats)
+            logger.warning(
+                "nothing finished for %.0f s; waiting for %s; %d more queued, %d workers starting",
+                now - self._last_event,
+                ", ".join(busy) or "a worker",
+                len(self._queue),
+                starting,
+            )
+
+
+def _named(task: Task) -> str:
+    job = task.job
+    what = {"TrainJob": "training", "CalibrateJob": "calibration"}.get(
+        type(job).__name__, "evaluation"
+    )
+    clients = getattr(job, "clients", None)
+    who = f" of clients {', '.join(map(str, clients))}" if clients else ""
+    when = f" in round {job.round_number}" if hasattr(job, "round_number") else ""
+    return f"{what}{who} at level {task.level}{when}"
+
+
+def _shown(resources: dict[str, float]) -> str:
+    return f"{resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs"

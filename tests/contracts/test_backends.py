@@ -1,0 +1,66 @@
+"""The same bytes on any backend, with any number of workers and servers."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from heterofl_ray import run
+from heterofl_ray.result import RunResult
+from heterofl_ray.state import fingerprint, load
+
+from .conftest import make_config
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_cluster")]
+
+
+def ray_run(model: str, *overrides: str) -> RunResult:
+    return run(make_config(model, "execution.backend=ray", *overrides))
+
+
+@cache
+def local_digest(model: str, *overrides: str) -> str:
+    digest: str = run(make_config(model, *overrides)).summary["model_sha256"]
+    return digest
+
+
+@pytest.mark.parametrize("assignment", ["fix", "dynamic"])
+@pytest.mark.parametrize("model", ["conv", "preresnet18", "transformer"])
+def test_ray_equals_local(model: str, assignment: str) -> None:
+    choice = f"assignment={assignment}"
+    on_ray = ray_run(model, choice, "execution.workers=2")
+    assert on_ray.summary["model_sha256"] == local_digest(model, choice)
+    file = Path(on_ray.summary["run_dir"]) / "model.safetensors"
+    assert fingerprint(load(file)) == on_ray.summary["model_sha256"]
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("model", ["conv", "preresnet18", "transformer"])
+def test_the_number_of_workers_does_not_matter(model: str, workers: int) -> None:
+    result = ray_run(model, f"execution.workers={workers}")
+    assert result.summary["model_sha256"] == local_digest(model)
+
+
+@pytest.mark.parametrize("model", ["conv", "transformer"])
+def test_the_number_of_servers_does_not_matter(model: str) -> None:
+    result = ray_run(model, "server.shards=3", "execution.workers=2")
+    assert result.summary["model_sha256"] == local_digest(model)
+
+
+def test_scores_and_history_are_the_same_too() -> None:
+    overrides = ("evaluate_every=1", "evaluation.levels=always")
+    local, on_ray = run(make_config("conv", *overrides)), ray_run("conv", *overrides)
+    for name in ("global", "local", "levels", "megabytes_down", "megabytes_up"):
+        assert on_ray.summary[name] == local.summary[name]
+    timed = {"seconds"}
+    columns = [name for name in local.history.column_names if name not in timed]
+    assert on_ray.history.select(columns).equals(local.history.select(columns))
+    assert fingerprint(on_ray.statistics) == fingerprint(local.statistics)
+
+
+def test_grouped_clients_are_the_same_on_both() -> None:
+    """Groups are fixed by config and cohort, so their sums are too."""
+    overrides = ("execution.clients_per_job=3",)
+    assert ray_run("conv", *overrides).summary["model_sha256"] == local_digest("conv", *overrides)

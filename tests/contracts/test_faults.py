@@ -1,0 +1,198 @@
+"""With faults = without: the same bytes, whoever dies."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from heterofl_ray import register_model, run
+from heterofl_ray.errors import ClientError, RunFailed
+from heterofl_ray.models import registry
+from heterofl_ray.runner import resume
+
+from .conftest import actor_processes, killing, make_config
+
+pytestmark = [pytest.mark.slow]
+
+
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("model", ["conv", "preresnet18", "transformer"])
+def test_workers_that_are_killed_do_not_change_the_model(model: str) -> None:
+    longer = ("rounds=6", "assignment=fix" if model == "preresnet18" else "assignment=dynamic")
+    expected = run(make_config(model, *longer)).summary["model_sha256"]
+    config = make_config(
+        model, *longer, "execution.backend=ray", "execution.workers=2", "execution.tries=20"
+    )
+    with killing("Worker", every=2.5, most=4) as killed:
+        result = run(config)
+    assert killed, "nobody was killed: the run was too short to show anything"
+    assert result.summary["model_sha256"] == expected
+
+
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_server_that_is_killed_is_rebuilt_from_the_last_committed_round(shards: int) -> None:
+    longer = ("rounds=12", "evaluate_every=1")
+    expected = run(make_config("conv", *longer)).summary["model_sha256"]
+    config = make_config(
+        "conv",
+        *longer,
+        *("execution.backend=ray", "execution.workers=2", f"server.shards={shards}"),
+    )
+    with killing("Server", every=4.0, most=2) as killed:
+        result = run(config)
+    assert killed
+    assert result.summary["model_sha256"] == expected
+    assert result.history["round"].to_pylist() == list(range(1, 13))
+
+
+def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [str(Path(sys.executable).parent / "heterofl-ray"), *arguments],
+        cwd=folder,
+        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str]) -> Path:
+    """The run's folder, once it has something to resume from."""
+    end = time.monotonic() + 90
+    while time.monotonic() < end and process.poll() is None:
+        for found in folder.glob("runs/*/checkpoints/round-*"):
+            return found.parents[1]
+        time.sleep(0.05)
+    raise AssertionError(f"no checkpoint: {process.communicate()[1]}")
+
+
+@pytest.mark.parametrize("model", ["conv", "transformer"])
+def test_resumed_after_kill_9_equals_uninterrupted(model: str, tmp_path: Path) -> None:
+    config = make_config(model, "rounds=8")
+    expected = run(config).summary["model_sha256"]
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "config.yaml").write_text(config.to_yaml())
+    process = start(["run", "config.yaml"], tmp_path / "x")
+    folder = wait_for_checkpoint(tmp_path / "x", process)
+    time.sleep(random.uniform(0, 1.0))
+    process.kill()
+    process.communicate()
+    assert resume(folder).summary["model_sha256"] == expected
+
+
+def test_resumed_after_kill_9_of_a_driver_on_ray(tmp_path: Path) -> None:
+    config = make_config("conv", "rounds=30")
+    expected = run(config).summary["model_sha256"]
+    (tmp_path / "config.yaml").write_text(config.to_yaml())
+    process = start(["run", "config.yaml", "--backend", "ray"], tmp_path)
+    folder = wait_for_checkpoint(tmp_path, process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    result = resume(folder)
+    assert result.summary["model_sha256"] == expected
+    assert result.history["round"].to_pylist() == list(range(1, 31))
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(
+    signal_number: signal.Signals, tmp_path: Path
+) -> None:
+    config = make_config("conv", "rounds=200", "checkpoint.every=7")
+    (tmp_path / "config.yaml").write_text(config.to_yaml())
+    process = start(["run", "config.yaml", "--backend", "ray"], tmp_path)
+    folder = wait_for_checkpoint(tmp_path, process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert any("raylet" in child.name() for child in children)
+    process.send_signal(signal_number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal_number
+    assert "Traceback" not in errors
+    assert f"heterofl-ray resume {folder.relative_to(tmp_path)}" in errors
+    _, alive = psutil.wait_procs(children, timeout=15)
+    assert not alive
+    kept = int(errors.split("stopped after round ")[1].split(";")[0])
+    assert (folder / "checkpoints" / f"round-{kept:06d}").is_dir()
+
+
+@pytest.fixture
+def _own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(registry, "MODELS", dict(registry.MODELS))
+    return None
+
+
+class Broken(torch.nn.Module):
+    """A user's model with a mistake that shows only in training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            raise ZeroDivisionError("the user's own mistake")
+        return self.layer(x.flatten(1))  # type: ignore[no-any-return]
+
+
+@pytest.mark.usefixtures("ray_cluster", "_own_registry")
+@pytest.mark.parametrize("backend", ["local", "ray"])
+def test_a_clients_own_error_is_shown_with_its_id_level_and_round(backend: str) -> None:
+    register_model("broken", lambda rate: Broken())
+    config = make_config("conv", "model=broken", f"execution.backend={backend}")
+    with pytest.raises(ClientError) as caught:
+        run(config)
+    message = str(caught.value)
+    assert "client " in message
+    assert "at level " in message
+    assert "failed in round 1: ZeroDivisionError: the user's own mistake" in message
+    assert "in forward" in caught.value.trace
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_job_that_kills_every_worker_ends_the_run_with_a_clear_error() -> None:
+    config = make_config(
+        "conv", "rounds=200", "execution.backend=ray", "execution.workers=1", "execution.tries=1"
+    )
+    with (
+        killing("Worker.train", every=0.5, most=50) as killed,
+        pytest.raises(RunFailed, match=r"was lost 1 times \(worker_died\)"),
+    ):
+        run(config)
+    assert killed
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_resources_that_can_never_be_had_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    config = make_config(
+        "conv", "execution.backend=ray", "execution.worker_cpus=64", "execution.patience=3"
+    )
+    with (
+        caplog.at_level(logging.WARNING),
+        pytest.raises(RunFailed, match=r"no worker became ready in 3 s.*of 4 CPUs"),
+    ):
+        run(config)
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_ray_that_was_running_is_left_running_and_clean() -> None:
+    import ray
+
+    run(make_config("conv", "rounds=1", "execution.backend=ray", "execution.workers=1"))
+    assert ray.is_initialized()
+    end = time.monotonic() + 20
+    while (actor_processes("Worker") or actor_processes("Server")) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not actor_processes("Worker")
+    assert not actor_processes("Server")
