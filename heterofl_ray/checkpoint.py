@@ -33,7 +33,8 @@ class Progress:
     """Where a run stands, apart from its parameters."""
 
     round_number: int
-    config_hash: str
+    experiment: str
+    """Names the settings and the data it belongs to."""
     rows: Sequence[Mapping[str, Any]]
     """The history up to this round."""
     goodness: float | None = None
@@ -58,7 +59,7 @@ def write(
         manifest = {
             "format": _FORMAT,
             "round": progress.round_number,
-            "config_hash": progress.config_hash,
+            "experiment": progress.experiment,
             "goodness": progress.goodness,
             "rows": list(progress.rows),
             "files": {_PARAMETERS: _digest((scratch / _PARAMETERS).read_bytes())},
@@ -112,7 +113,7 @@ def _read_manifest(place: Path) -> dict[str, Any]:
 def _read_progress(place: Path) -> Progress:
     manifest = _read_manifest(place)
     return Progress(
-        manifest["round"], manifest["config_hash"], manifest["rows"], manifest["goodness"]
+        manifest["round"], manifest["experiment"], manifest["rows"], manifest["goodness"]
     )
 
 

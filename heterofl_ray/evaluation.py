@@ -15,6 +15,7 @@ from heterofl_ray.clients.jobs import CalibrateJob, EvaluateJob
 from heterofl_ray.clients.scoring import Score
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.execution.backend import Backend, Batch, Slice
+from heterofl_ray.execution.failures import ServerLost
 from heterofl_ray.execution.scheduling import ranges
 from heterofl_ray.mixes import Level
 
@@ -41,12 +42,19 @@ class Scores:
         return self.overall.get("accuracy", -self.overall.get("perplexity", 0.0))
 
 
+Model = tuple[Level, Slice]
+
+
 class Evaluation:
     """A test under way, of several levels' slices of one state of the global model."""
 
-    def __init__(self, bench: Workbench, backend: Backend, levels: Sequence[Level]) -> None:
-        self._steps = _evaluate(bench, backend, [(level, backend.cut(level)) for level in levels])
+    def __init__(self, bench: Workbench, backend: Backend, models: Sequence[Model]) -> None:
+        self._of = (bench, backend, models)
         self._scores: dict[str, Scores] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._steps = _evaluate(*self._of)
         self._batch: Batch = next(self._steps)
 
     def advance(self) -> None:
@@ -65,10 +73,13 @@ class Evaluation:
             self._batch = self._steps.send(self._batch.results())
         except StopIteration as end:
             self._scores = end.value
+        except ServerLost:
+            self._begin()  # the slices are still there: it can go on with a new server
+            raise
 
 
 def _evaluate(
-    bench: Workbench, backend: Backend, models: Sequence[tuple[Level, Slice]]
+    bench: Workbench, backend: Backend, models: Sequence[Model]
 ) -> Generator[Batch, list[Any], dict[str, Scores]]:
     """Calibrate every level, then test every level."""
     calibration = [

@@ -62,11 +62,15 @@ def resume(
     root = data_place(data_dir or values.pop("data_dir", None))
     values.pop("data_dir", None)
     config = ExperimentConfig.from_dict(values).override(overrides)
-    last = checkpoint.newest(folder / CHECKPOINTS)
-    if last.progress.config_hash != config.hash():
-        raise DataError(f"{folder}: the checkpoint belongs to another config than config.yaml")
     preflight.check(config, stored(root))
-    return _Run(make_bench(config, root), folder, progress or Silent()).complete(last)
+    last = checkpoint.newest(folder / CHECKPOINTS)
+    bench = make_bench(config, root)
+    if last.progress.experiment != experiment_name(bench):
+        raise DataError(
+            f"{folder}: its checkpoint is of {last.progress.experiment}, but config.yaml and the "
+            f"data in {root} are {experiment_name(bench)} now"
+        )
+    return _Run(bench, folder, progress or Silent()).complete(last)
 
 
 def make_bench(config: ExperimentConfig, root: Path) -> Workbench:
@@ -75,6 +79,11 @@ def make_bench(config: ExperimentConfig, root: Path) -> Workbench:
     for level in config.levels.levels:
         bench.model(level)
     return bench
+
+
+def experiment_name(bench: Workbench) -> str:
+    """Names all that decides a result: the settings and the data's content."""
+    return f"{bench.config.hash()}/{bench.data.dataset.folder.name}"
 
 
 def make_backend(bench: Workbench) -> Backend:
@@ -99,9 +108,10 @@ class _Run:
 
     def complete(self, last: checkpoint.Checkpoint | None = None) -> RunResult:
         started = time.perf_counter()
-        with stopping(), self._progress as shown:
-            backend = make_backend(self._bench)
-            try:
+        backend = make_backend(self._bench)
+        try:
+            # only now: Ray sets a handler of its own for SIGTERM when it starts
+            with stopping(), self._progress as shown:
                 backend.fallback = self._older_state
                 simulation = Simulation(self._bench, backend)
                 if last is not None:
@@ -114,14 +124,15 @@ class _Run:
                     self._scores = simulation.test(self._config.rounds)
                 parameters = backend.parameters()
                 statistics = _statistics(self._scores, backend)
-            finally:
-                backend.close()
+        finally:
+            backend.close()
         return self._result(parameters, statistics, time.perf_counter() - started)
 
     def _rounds(self, simulation: Simulation, backend: Backend, shown: Progress) -> None:
         record: RoundRecord | None = None
         try:
-            for record in simulation.rounds():
+            overlap = self._config.evaluation.overlap and self._config.execution.backend == "ray"
+            for record in simulation.rounds_overlapped() if overlap else simulation.rounds():
                 self._history.add(record)
                 self._scores = dict(record.scores)
                 every = self._config.checkpoint.every
@@ -145,7 +156,7 @@ class _Run:
         tested = record.scores.get(self._config.levels.largest.name)
         progress = checkpoint.Progress(
             record.round_number,
-            self._config.hash(),
+            experiment_name(self._bench),
             list(self._history.rows),
             None if tested is None else tested.goodness,
         )

@@ -122,6 +122,9 @@ class EvaluationConfig(Checked):
     calibration_batch_size: int = setting(
         500, "examples per batch of the static batch norm's statistics", low=2
     )
+    overlap: bool = setting(
+        False, "test a round while the next one trains, on a pool of workers", runtime=True
+    )
     levels: str = setting(
         "final",
         "when every level's sub-model is tested too",
@@ -143,7 +146,7 @@ class ExecutionConfig(Checked):
     )
     address: str = setting(
         "auto",
-        "of a Ray cluster; auto: the one that runs here, else one is started for the run",
+        "of a Ray cluster; auto: the one that runs here, else as local; local: one for this run",
         runtime=True,
     )
     workers: int | str = setting(

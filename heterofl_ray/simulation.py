@@ -11,12 +11,13 @@ Where we differ from the paper's text, settled against its printed figures or by
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from heterofl_ray.clients.jobs import ClientReport, TrainJob
 from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.errors import RunFailed
 from heterofl_ray.evaluation import Evaluation, Scores
 from heterofl_ray.execution.backend import Backend
 from heterofl_ray.execution.failures import ServerLost
@@ -61,28 +62,10 @@ class Simulation:
         self.bench = bench
         self.backend = backend
 
-    def rounds(self) -> Iterator[RoundRecord]:
-        """The rounds that are still to do, each when it is done and tested."""
-        for t in range(self.backend.committed + 1, self.config.rounds + 1):
-            yield self.run_round(t)
-
-    def run_round(self, t: int) -> RoundRecord:
-        started = time.perf_counter()
-        reports: list[ClientReport] = []
-        state: Any = None
-        while True:
-            try:
-                # usually just t; after a lost server also the rounds that were lost with it
-                for missing in range(self.backend.committed + 1, t + 1):
-                    reports, state = self.train_round(missing)
-                scores = self.test(t)
-            except ServerLost:
-                self.backend.recover()
-            else:
-                seconds = time.perf_counter() - started
-                return RoundRecord(t, self.config.learning_rate(t), seconds, reports, state, scores)
-
-    def train_round(self, t: int) -> tuple[list[ClientReport], Any]:
+    def run_round(
+        self, t: int, meanwhile: Callable[[], None] | None = None
+    ) -> tuple[list[ClientReport], Any]:
+        """Round t of Algorithm 1: what the clients report, and the new global model's handle."""
         config, streams, lr = self.config, self.bench.streams, self.config.learning_rate(t)
 
         # S_t <- random set of clients; each has a level by what it can do
@@ -95,17 +78,82 @@ class Simulation:
         # each client in parallel: W_m <- ClientUpdate(m, r_m, W_m), added up by level
         groups = group_clients(cohort, levels, config.execution.clients_per_job)
         work = [(TrainJob(t, level, clients, lr), slices[level]) for level, clients in groups]
-        reports = self.backend.train(work)
+        reports = self.backend.train(work, meanwhile)
 
         # W_g <- for each part, the mean over the clients that hold it
         return reports, self.backend.commit(t)
 
-    def test(self, t: int) -> dict[str, Scores]:
+    def start_test(self, t: int) -> Evaluation | None:
         """Query the static batch norm's statistics and test, when a test is due."""
         every, last = self.config.evaluate_every, t == self.config.rounds
         if not last and (not every or t % every):
-            return {}
+            return None
         mix, when = self.config.levels, self.config.evaluation.levels
         all_levels = when == "always" or (when == "final" and last)
         levels = mix.levels if all_levels else mix.levels[:1]
-        return Evaluation(self.bench, self.backend, levels).finish()
+        models = [(level, self.backend.cut(level)) for level in levels]
+        return Evaluation(self.bench, self.backend, models)
+
+    # ---- the loop, whatever is lost on the way ----------------------------------------------
+
+    def rounds(self) -> Iterator[RoundRecord]:
+        """The rounds that are still to do, each when it is done and tested."""
+        for t in range(self.backend.committed + 1, self.config.rounds + 1):
+            started = time.perf_counter()
+            record = self.train(t)
+            scores = self.test(t)
+            yield replace(record, scores=scores, seconds=time.perf_counter() - started)
+
+    def rounds_overlapped(self) -> Iterator[RoundRecord]:
+        """The same, each tested while the next one trains."""
+        before: RoundRecord | None = None
+        testing: Evaluation | None = None
+        for t in range(self.backend.committed + 1, self.config.rounds + 1):
+            record = self.train(t, testing.advance if testing else None)
+            if before is not None:
+                yield replace(before, scores=self._finish(testing))
+            before, testing = record, self._begin_test(t)
+        if before is not None:
+            yield replace(before, scores=self._finish(testing))
+
+    def train(self, t: int, meanwhile: Callable[[], None] | None = None) -> RoundRecord:
+        """Round t, and again any before it that went down with a server."""
+        started = time.perf_counter()
+        reports: list[ClientReport] = []
+        state: Any = None
+        while self.backend.committed < t:
+            try:
+                reports, state = self.run_round(self.backend.committed + 1, meanwhile)
+            except ServerLost:
+                self.backend.recover()
+        seconds = time.perf_counter() - started
+        return RoundRecord(t, self.config.learning_rate(t), seconds, reports, state)
+
+    def test(self, t: int) -> dict[str, Scores]:
+        """Scores by level after round t, when a test is due."""
+        while True:
+            testing = self._begin_test(t)
+            try:
+                return testing.finish() if testing else {}
+            except ServerLost:
+                self._back_to(t)
+
+    def _begin_test(self, t: int) -> Evaluation | None:
+        while True:
+            try:
+                return self.start_test(t)
+            except ServerLost:
+                self._back_to(t)
+
+    def _back_to(self, t: int) -> None:
+        self.backend.recover()
+        self.train(t)
+
+    def _finish(self, testing: Evaluation | None) -> dict[str, Scores]:
+        """The scores of a test whose round is no longer the last: its slices must still exist."""
+        for _ in range(self.config.execution.tries):
+            try:
+                return testing.finish() if testing else {}
+            except ServerLost:
+                self.backend.recover()
+        raise RunFailed("what a test needs was lost with its node; resume the run")

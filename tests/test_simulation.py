@@ -56,7 +56,7 @@ def test_megabytes_are_the_slices_moved(tiny: ExperimentConfig, data_root: Path)
     config = tiny.override(["rounds=1"])
     bench = make_bench(config, data_root)
     backend = make_backend(bench)
-    record = Simulation(bench, backend).run_round(1)
+    record = Simulation(bench, backend).train(1)
     backend.close()
     by_hand = sum(
         tensor.numel() * 4

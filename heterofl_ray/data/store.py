@@ -81,7 +81,7 @@ class Draft:
 def write_dataset(root: Path, draft: Draft) -> Dataset:
     """Put a data set in place, all or nothing; equal content is stored once."""
     check_name(draft.info.name)
-    with _scratch(root) as scratch:
+    with scratch_folder(root) as scratch:
         for split, columns in draft.splits.items():
             _write_split(scratch / f"{split}.arrow", columns)
         if draft.words is not None:
@@ -94,7 +94,7 @@ def write_dataset(root: Path, draft: Draft) -> Dataset:
             if not folder.is_dir():
                 raise
         info = dataclasses.replace(draft.info, bytes=size)
-        _write_atomically(
+        write_atomically(
             root / f"{info.name}.json",
             json.dumps({"folder": folder.name, **info.to_dict()}, indent=1),
         )
@@ -158,7 +158,7 @@ def _fingerprint(folder: Path) -> tuple[str, int]:
 
 
 @contextmanager
-def _scratch(root: Path) -> Iterator[Path]:
+def scratch_folder(root: Path) -> Iterator[Path]:
     """A folder beside the data sets that is gone afterwards, unless it was renamed."""
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -173,7 +173,7 @@ def _scratch(root: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     handle, name = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from heterofl_ray.clients.jobs import CalibrateJob, EvaluateJob, TrainJob
 from heterofl_ray.clients.scoring import Score
 from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.data import shipping
 from heterofl_ray.execution.transport import register_tensors
 from heterofl_ray.mixes import Level
 from heterofl_ray.models import registry
@@ -37,13 +38,17 @@ class Setup:
     shards: tuple[tuple[str, ...], ...]
     """Names of the tensors on each server."""
 
-    def bench(self) -> Workbench:
-        """Make this process ready and give it a workbench."""
+    def bench(self, shipped: Sequence[ray.ObjectRef]) -> Workbench:
+        """Make this process ready and give it a workbench.
+
+        ``shipped`` refers to the data set's files, for a node that does not have them.
+        """
         register_tensors()
         torch.set_num_threads(self.config.execution.threads)
         registry.MODELS.update(self.families)
-        device = resolve_device(self.config.execution.device)
-        return Workbench(self.config, self.data_root, device)
+        shipment = (lambda: ray.get(shipped[0])) if shipped else None
+        root = shipping.ensure(self.data_root, self.config.data, shipment)
+        return Workbench(self.config, root, resolve_device(self.config.execution.device))
 
 
 @dataclass(frozen=True)
@@ -75,9 +80,9 @@ class Place:
 class Worker:
     """Runs jobs. Keeps a workbench, never state: a job sent to another worker gives the same."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, shipped: Sequence[ray.ObjectRef] = ()) -> None:
         self._shards = setup.shards
-        self._bench = setup.bench()
+        self._bench = setup.bench(shipped)
         for level in setup.config.levels.levels:
             self._bench.model(level)
 
@@ -105,8 +110,8 @@ class Server:
     are made in one order; one that comes twice is passed over.
     """
 
-    def __init__(self, setup: Setup, shard: int) -> None:
-        self._server = ParameterServer(setup.bench(), setup.shards[shard])
+    def __init__(self, setup: Setup, shard: int, shipped: Sequence[ray.ObjectRef] = ()) -> None:
+        self._server = ParameterServer(setup.bench(shipped), setup.shards[shard])
         self._next = 0
         self._early: dict[int, GroupUpdate] = {}
 
@@ -142,8 +147,17 @@ class Server:
     def state(self) -> tuple[None, Parameters]:
         return None, self._server.parameters
 
+    def write(self, write: Callable[..., None], arguments: tuple[Any, ...], *state: Any) -> None:
+        write_parts(write, arguments, *state)
+
     def pool(self, *parts: Moments) -> tuple[None, Moments]:
         return None, pooled(parts)
+
+
+def write_parts(write: Callable[..., None], arguments: tuple[Any, ...], *state: Parameters) -> None:
+    """Call ``write`` with a state whose tensors lie on several servers."""
+    register_tensors()
+    write(_joined(state), *arguments)
 
 
 def _joined(parts: tuple[Parameters, ...]) -> Parameters:

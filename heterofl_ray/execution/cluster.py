@@ -16,6 +16,8 @@ OBJECT_STORE_BYTES = 2 * 1024**3
 def connect(config: ExperimentConfig) -> bool:
     """Connect to the cluster the config names; True if one was started for this run.
 
+    'local' always starts one; 'auto' does when none is running on this machine.
+
     A Ray that is already running is used, and never shut down by us.
     """
     if ray.is_initialized():
@@ -23,8 +25,9 @@ def connect(config: ExperimentConfig) -> bool:
     address = config.execution.address
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
-        ray.init(address=address, **quiet)
-        return False
+        if address != "local":
+            ray.init(address=address, **quiet)
+            return False
     except (ConnectionError, ValueError, RuntimeError) as error:
         if address != "auto" or os.environ.get("RAY_ADDRESS"):
             reason = str(error).splitlines()[0]

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from heterofl_ray.clients.jobs import CalibrateJob, ClientReport
 from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.data import shipping
 from heterofl_ray.errors import RunFailed
 from heterofl_ray.execution import cluster
-from heterofl_ray.execution.actors import Place, Server, Setup, Worker
+from heterofl_ray.execution.actors import Place, Server, Setup, Worker, write_parts
 from heterofl_ray.execution.backend import TestWork, TrainWork
 from heterofl_ray.execution.failures import Loss, ServerLost
 from heterofl_ray.execution.ray_pool import Pool, Task
@@ -70,11 +71,15 @@ class RayBackend:
         self._cost = CostEstimate()
         self._state: Parts = []
         self._updates = 0
+        self._shipment: list[ray.ObjectRef] = []
         self._writing: ray.ObjectRef | None = None
+        self._unwritten: tuple[Any, ...] = ()
         self._servers = self._start_servers()
         self._pool = Pool(
             self._hire, self._wanted, config.execution.tries, config.execution.patience
         )
+        self._places: list[Place] = []
+        self._with_servers(lambda: None)
 
     # ---- workers and servers ----------------------------------------------------------------
 
@@ -83,7 +88,7 @@ class RayBackend:
         actor = ray.remote(
             num_cpus=execution.worker_cpus, num_gpus=cluster.worker_gpus(execution.worker_gpus)
         )(Worker)
-        return actor.remote(self._setup_reference)
+        return actor.remote(self._setup_reference, self._shipped())
 
     def _wanted(self) -> int:
         execution = self._bench.config.execution
@@ -95,8 +100,30 @@ class RayBackend:
     def _start_servers(self) -> list[Any]:
         actor = ray.remote(num_cpus=0)(Server)
         return [
-            actor.remote(self._setup_reference, shard) for shard in range(len(self._setup.shards))
+            actor.remote(self._setup_reference, shard, self._shipped())
+            for shard in range(len(self._setup.shards))
         ]
+
+    def _shipped(self) -> list[ray.ObjectRef]:
+        """The data set's files in the object store, put there once there is a second node."""
+        if not self._shipment and sum(node["Alive"] for node in ray.nodes()) > 1:
+            files = shipping.pack(self._bench.data_root, self._bench.config.data)
+            self._shipment.append(ray.put(dict(files)))
+        return self._shipment
+
+    def _with_servers(self, use: Callable[[], None]) -> None:
+        """Have living servers and ``use`` them; they may die while they start, too."""
+        for _ in range(1 + self._bench.config.execution.tries):
+            try:
+                self._places = self.server_places()
+                use()
+                return
+            except ServerLost as error:
+                reason = error
+                for server in self._servers:
+                    ray.kill(server)
+                self._servers = self._start_servers()
+        raise RunFailed(f"the parameter server cannot be kept up: {reason}")
 
     def worker_places(self) -> list[Place]:
         return self._pool.places()
@@ -228,35 +255,47 @@ class RayBackend:
     # ---- states -----------------------------------------------------------------------------
 
     def keep(self, state: Parts, write: Callable[..., None], *arguments: Any) -> None:
-        """Write from a task on the driver's machine, while training goes on."""
+        """Write on the driver's machine, while training goes on."""
         self._finish_writing()
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        task = ray.remote(num_cpus=0, scheduling_strategy=here)(_write)
-        self._writing = task.remote(write, arguments, *state)
+        self._unwritten = (write, arguments, *state)
+        here = ray.get_runtime_context().get_node_id()
+        if self._places[0].node == here:
+            self._writing = self._servers[0].write.remote(*self._unwritten)
+        else:
+            self._writing = _write_on(here, self._unwritten)
 
     def _finish_writing(self) -> None:
         writing, self._writing = self._writing, None
         if writing is None:
             return
         try:
-            ray.get(writing)
+            try:
+                ray.get(writing)
+            except RayActorError:  # the server died over it; the state is still there
+                here = ray.get_runtime_context().get_node_id()
+                ray.get(_write_on(here, self._unwritten))
         except RayTaskError as error:
             raise RunFailed(f"the checkpoint could not be written: {error.cause}") from None
+        except RayError as error:
+            raise ServerLost(str(error)) from None
 
     def restore(self, round_number: int, parameters: Mapping[str, Tensor]) -> None:
         self._load(round_number, [ray.put(dict(parameters))])
 
     def recover(self) -> None:
-        for server in self._servers:
-            ray.kill(server)
-        self._servers = self._start_servers()
+        self._with_servers(self._reload)
+
+    def _reload(self) -> None:
+        """Give the servers the last state, or an older one if that is gone."""
         try:
             self._load(self.committed, self._state)
         except RayError:
             # The state went down with its node. What is on disk is older, or there is nothing
             # yet and the new servers' initial model is it: rounds are done again from there.
-            self._state, self.committed = [], 0
-            if self.fallback is not None and (older := self.fallback()) is not None:
+            older = self.fallback() if self.fallback is not None else None
+            if older is None:
+                self._load(0, [])
+            else:
                 self.restore(*older)
 
     def _load(self, round_number: int, state: Parts) -> None:
@@ -285,8 +324,7 @@ class RayBackend:
                 ray.shutdown()
 
 
-def _write(
-    write: Callable[..., None], arguments: tuple[Any, ...], *parts: Mapping[str, Tensor]
-) -> None:
-    register_tensors()
-    write({name: tensor for part in parts for name, tensor in part.items()}, *arguments)
+def _write_on(node: str, unwritten: tuple[Any, ...]) -> ray.ObjectRef:
+    """Write from a task of its own on the node ``node``."""
+    there = NodeAffinitySchedulingStrategy(node, soft=False)
+    return ray.remote(num_cpus=0, scheduling_strategy=there)(write_parts).remote(*unwritten)

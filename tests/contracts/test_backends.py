@@ -60,6 +60,16 @@ def test_scores_and_history_are_the_same_too() -> None:
     assert fingerprint(on_ray.statistics) == fingerprint(local.statistics)
 
 
+def test_testing_beside_the_next_round_changes_nothing() -> None:
+    overrides = ("evaluate_every=1", "rounds=4")
+    apart = ray_run("conv", *overrides)
+    beside = ray_run("conv", *overrides, "evaluation.overlap=true")
+    assert beside.summary["model_sha256"] == apart.summary["model_sha256"]
+    assert beside.summary["levels"] == apart.summary["levels"]
+    for name in ("round", "global_accuracy", "local_accuracy"):
+        assert beside.history[name].to_pylist() == apart.history[name].to_pylist()
+
+
 def test_grouped_clients_are_the_same_on_both() -> None:
     """Groups are fixed by config and cohort, so their sums are too."""
     overrides = ("execution.clients_per_job=3",)

@@ -41,14 +41,14 @@ def test_workers_that_are_killed_do_not_change_the_model(model: str) -> None:
 
 
 @pytest.mark.usefixtures("ray_cluster")
-@pytest.mark.parametrize("shards", [1, 2])
-def test_a_server_that_is_killed_is_rebuilt_from_the_last_committed_round(shards: int) -> None:
-    longer = ("rounds=12", "evaluate_every=1")
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_server_that_is_killed_is_rebuilt_from_the_last_committed_round(overlap: bool) -> None:
+    longer = ("rounds=12", "evaluate_every=1", f"evaluation.overlap={overlap}")
     expected = run(make_config("conv", *longer)).summary["model_sha256"]
     config = make_config(
         "conv",
         *longer,
-        *("execution.backend=ray", "execution.workers=2", f"server.shards={shards}"),
+        *("execution.backend=ray", "execution.workers=2", f"server.shards={1 + overlap}"),
     )
     with killing("Server", every=4.0, most=2) as killed:
         result = run(config)
@@ -112,7 +112,7 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(
 ) -> None:
     config = make_config("conv", "rounds=200", "checkpoint.every=7")
     (tmp_path / "config.yaml").write_text(config.to_yaml())
-    process = start(["run", "config.yaml", "--backend", "ray"], tmp_path)
+    process = start(["run", "config.yaml", "--address", "local"], tmp_path)
     folder = wait_for_checkpoint(tmp_path, process)
     children = psutil.Process(process.pid).children(recursive=True)
     assert any("raylet" in child.name() for child in children)

@@ -1,0 +1,64 @@
+"""Data sets on their way to a machine that does not have them: as bytes, once per machine."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heterofl_ray.data.info import read_info
+from heterofl_ray.data.places import stored, stored_name
+from heterofl_ray.data.store import scratch_folder, write_atomically
+from heterofl_ray.errors import DataError
+
+Shipment = Mapping[str, "np.ndarray[Any, Any]"]
+"""File name -> its bytes; 'NAME.json' says what they are."""
+
+
+def pack(root: Path, name: str) -> Shipment:
+    """The files of a stored data set; their bytes are mapped, not read."""
+    _, folder = read_info(root, stored_name(name))
+    note = root / f"{stored_name(name)}.json"
+    return {
+        path.name: np.memmap(path, dtype=np.uint8, mode="r")
+        for path in (note, *sorted(folder.iterdir()))
+    }
+
+
+def ensure(root: Path, name: str, shipment: Callable[[], Shipment] | None) -> Path:
+    """A folder on this machine that holds the data set: ``root``, or where it is put now.
+
+    ``shipment`` is asked for only if the data set is not in ``root`` already. Several processes of
+    a machine may do this at once.
+    """
+    if shipment is None or stored_name(name) in stored(root):
+        return root
+    try:
+        unpack(root, name, shipment())
+    except DataError:  # the driver's path cannot be written to here
+        root = Path(tempfile.gettempdir()) / "heterofl-ray-data"
+        if stored_name(name) not in stored(root):
+            unpack(root, name, shipment())
+    return root
+
+
+def unpack(root: Path, name: str, shipment: Shipment) -> None:
+    """Put shipped files in place, all or nothing."""
+    note = f"{stored_name(name)}.json"
+    text = shipment[note].tobytes().decode()
+    with scratch_folder(root) as scratch:
+        for file, content in shipment.items():
+            if file != note:
+                content.tofile(scratch / Path(file).name)
+        (scratch / note).write_text(text, encoding="utf-8")
+        _, folder = read_info(scratch, stored_name(name))
+        (scratch / note).unlink()
+        try:
+            scratch.rename(root / folder.name)
+        except OSError:  # another process of this machine was first
+            if not (root / folder.name).is_dir():
+                raise
+        write_atomically(root / note, text)
