@@ -11,11 +11,11 @@ from types import ModuleType
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import data_pipeline, population
+from benchmarks import data_pipeline, population, runtime
 from benchmarks.measure import Figure
 from benchmarks.record import record
 
-THEMES: tuple[ModuleType, ...] = (data_pipeline, population)
+THEMES: tuple[ModuleType, ...] = (data_pipeline, population, runtime)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{figure.name}: {figure.about}", file=sys.stderr)
     console.print(_table(figures))
     print(json.dumps({"ratios": {figure.name: figure.to_dict() for figure in figures}}), flush=True)
-    return 0
+    return 0 if all(figure.holds for figure in figures) else 1
 
 
 def _table(figures: Sequence[Figure]) -> Table:

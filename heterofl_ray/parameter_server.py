@@ -40,6 +40,7 @@ class ParameterServer:
             model = registry.build(bench.spec, config.levels.largest.rate)
         initial = parameters_of(model)
         self.parameters = {name: initial[name].to(self._device) for name in self._layout}
+        self._plans: dict[Level, SubmodelPlan] = {}
         self._mean = OverlapMean(
             self._layout, self.parameters, getattr(torch, config.server.accumulate)
         )
@@ -52,9 +53,10 @@ class ParameterServer:
         """Add one group's sum, in place."""
         update = update.to(self._device)
         self._mean.add(
-            self._plan(update.level, update.labels),
+            self._plan(update.level),
             update.sums,
             update.weight,
+            update.labels,
             update.label_weights,
         )
 
@@ -71,9 +73,11 @@ class ParameterServer:
         for name, tensor in self.parameters.items():
             tensor.copy_(parameters[name])
 
-    def _plan(self, level: Level, labels: Tensor | None = None) -> SubmodelPlan:
-        selection = leading(self._layout, self._own(self._bench.layout(level)))
-        return SubmodelPlan.of(self._layout, selection, labels)
+    def _plan(self, level: Level) -> SubmodelPlan:
+        if level not in self._plans:
+            selection = leading(self._layout, self._own(self._bench.layout(level)))
+            self._plans[level] = SubmodelPlan.of(self._layout, selection)
+        return self._plans[level]
 
     def _own(self, layout: Layout) -> Layout:
         if self._names is None:

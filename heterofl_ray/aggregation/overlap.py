@@ -2,8 +2,9 @@
 
 Every element of the global model becomes the mean over the clients whose sub-model holds it;
 an element that no client held keeps its value. Sums are added where a plan says. Counts need no
-tensor per client: they are added once per group of clients that share a plan, with one number per
-label on label axes.
+tensor per client: an element's count is the weight of the clients whose plan holds it, so weights
+are noted per plan and written out once a round. Only label rows are counted one by one, for
+clients that hold some of the labels.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from heterofl_ray.aggregation import kernels
 from heterofl_ray.models.layout import Fixed, Labels, Layout
-from heterofl_ray.submodels.plan import SubmodelPlan, add_at
+from heterofl_ray.submodels.plan import Picked, Selection, SubmodelPlan, Window, with_extra
 
 Parameters = Mapping[str, Tensor]
+Selections = tuple[Selection, ...]
 
 
 class OverlapMean:
@@ -37,29 +40,52 @@ class OverlapMean:
             )
             for name, tensor in parameters.items()
         }
+        self._label_axes = {
+            name: (place, axis)
+            for name, axes in layout.items()
+            for place, axis in enumerate(axes)
+            if isinstance(axis, Labels)
+        }
+        self._fused = kernels.available() and any(t.is_cuda for t in parameters.values())
+        self._windows: dict[SubmodelPlan, dict[str, Window]] = {}
+        self._weights: dict[tuple[SubmodelPlan, str], float] = {}
 
     def add(
         self,
         plan: SubmodelPlan,
         sums: Parameters,
         weight: float,
+        labels: Tensor | None = None,
         label_weights: Tensor | None = None,
     ) -> None:
-        """Add the summed parameters of clients that share ``plan``.
+        """Add the summed parameters of clients that share ``plan``, of total weight ``weight``.
 
-        ``weight`` is their total weight. Where the plan is restricted to labels,
-        ``label_weights`` gives for each of its labels the weight of the clients that hold it.
+        Where they hold only some labels, ``sums`` has only these on label axes, and
+        ``label_weights`` is for each of ``labels`` the weight of the clients that hold it.
         """
-        plan.add(self.sums, sums)
-        for name, chosen in plan.selections.items():
-            held = torch.full([1] * len(chosen), weight, device=self.counts[name].device)
-            for place, axis in enumerate(self.layout[name]):
-                if isinstance(axis, Labels) and label_weights is not None:
-                    held = _along(place, len(chosen), label_weights, axis.extra, weight)
-            add_at(self.counts[name], chosen, held)
+        if plan not in self._windows:
+            self._windows[plan] = plan.windows(self.sums)
+        for name, window in self._windows[plan].items():
+            chosen = plan.selections[name]
+            if labels is not None and label_weights is not None and name in self._label_axes:
+                place, axis = self._label_axes[name]
+                rows = Picked(with_extra(labels, axis))
+                held = _along(place, len(chosen), label_weights, axis.extra, weight)
+                selections = (*chosen[:place], rows, *chosen[place + 1 :])
+                self._add_both(name, selections, sums[name], held)
+            elif self._fused:
+                held = torch.full([1] * len(chosen), weight, device=window.view.device)
+                self._add_both(name, chosen, sums[name], held)
+            else:
+                window.add(sums[name])
+                key = (plan, name)
+                self._weights[key] = self._weights.get(key, 0.0) + weight
 
     def commit(self, parameters: Parameters) -> None:
         """Write the means into ``parameters`` in place, then `clear`."""
+        for (plan, name), weight in self._weights.items():
+            held = torch.full([1] * self.counts[name].dim(), weight)
+            Window.on(self.counts[name], plan.selections[name]).add(held)
         for name, parameter in parameters.items():
             counts = self.counts[name]
             means = self.sums[name].div_(counts)
@@ -68,8 +94,21 @@ class OverlapMean:
 
     def clear(self) -> None:
         """Start again from zero."""
+        self._weights.clear()
         for tensor in (*self.sums.values(), *self.counts.values()):
             tensor.zero_()
+
+    def _add_both(self, name: str, selections: Selections, values: Tensor, held: Tensor) -> None:
+        add = kernels.fused_add if self._fused else plain_add
+        add(self.sums[name], self.counts[name], selections, values, held)
+
+
+def plain_add(
+    sums: Tensor, counts: Tensor, selections: Selections, values: Tensor, weights: Tensor
+) -> None:
+    """What `kernels.fused_add` does, in two passes on any device."""
+    Window.on(sums, selections).add(values)
+    Window.on(counts, selections).add(weights)
 
 
 def _along(place: int, axes: int, label_weights: Tensor, extra: int, weight: float) -> Tensor:

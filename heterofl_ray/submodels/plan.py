@@ -41,7 +41,7 @@ Selection = Whole | Leading | Picked
 _WHOLE = Whole()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SubmodelPlan:
     """For every parameter of the outer model, the selection along each of its axes."""
 
@@ -71,19 +71,23 @@ class SubmodelPlan:
     def extract(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The sub-model's parameters, as tensors of their own."""
         return {
-            name: _Window.on(parameters[name], chosen).read()
+            name: Window.on(parameters[name], chosen).read()
             for name, chosen in self.selections.items()
         }
 
     def scatter(self, into: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
         """Write a sub-model's parameters back to their places, in place."""
         for name, chosen in self.selections.items():
-            _Window.on(into[name], chosen).write(values[name])
+            Window.on(into[name], chosen).write(values[name])
 
     def add(self, into: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
         """Add a sub-model's tensors at their places, in place."""
-        for name, chosen in self.selections.items():
-            add_at(into[name], chosen, values[name])
+        for name, window in self.windows(into).items():
+            window.add(values[name])
+
+    def windows(self, tensors: Mapping[str, Tensor]) -> dict[str, Window]:
+        """Views of the sub-model's part of ``tensors``, to be read or added to many times."""
+        return {name: Window.on(tensors[name], chosen) for name, chosen in self.selections.items()}
 
 
 def with_extra(labels: Tensor, axis: Labels) -> Tensor:
@@ -91,13 +95,8 @@ def with_extra(labels: Tensor, axis: Labels) -> Tensor:
     return torch.cat([labels, torch.arange(axis.size, axis.width, device=labels.device)])
 
 
-def add_at(tensor: Tensor, selections: tuple[Selection, ...], values: Tensor) -> None:
-    """``tensor[selections] += values`` in place; ``values`` may broadcast."""
-    _Window.on(tensor, selections).add(values)
-
-
 @dataclass(frozen=True)
-class _Window:
+class Window:
     """A view of the selected entries of one tensor.
 
     Leading selections are plain strided views (a segmented axis is split in two). Picked axes
@@ -110,7 +109,7 @@ class _Window:
     picks: tuple[tuple[int, Tensor], ...]
 
     @classmethod
-    def on(cls, tensor: Tensor, selections: tuple[Selection, ...]) -> _Window:
+    def on(cls, tensor: Tensor, selections: tuple[Selection, ...]) -> Window:
         segmented = tuple(
             (axis, chosen.segments)
             for axis, chosen in enumerate(selections)

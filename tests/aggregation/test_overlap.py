@@ -37,8 +37,9 @@ def test_label_rows_count_only_clients_that_hold_them() -> None:
     w = {"w": torch.full((4, 1), 7.0)}
     mean = OverlapMean(layout, w)
     for labels, values in (([0, 1], [1.0, 2.0, 10.0]), ([1], [4.0, 20.0])):
-        plan = SubmodelPlan.of(layout, labels=torch.tensor(labels))
-        mean.add(plan, {"w": torch.tensor(values)[:, None]}, 1, torch.ones(len(labels)))
+        sums = {"w": torch.tensor(values)[:, None]}
+        held = torch.tensor(labels)
+        mean.add(SubmodelPlan.of(layout), sums, 1, held, torch.ones(len(labels)))
     mean.commit(w)
     assert w["w"].flatten().tolist() == [1.0, 3.0, 7.0, 15.0]
 
@@ -47,8 +48,8 @@ def test_a_group_sum_counts_each_label_by_its_own_weight() -> None:
     layout: Layout = {"w": (Labels(2),)}
     w = {"w": torch.zeros(2)}
     mean = OverlapMean(layout, w)
-    plan = SubmodelPlan.of(layout, labels=torch.tensor([0, 1]))
-    mean.add(plan, {"w": torch.tensor([6.0, 6.0])}, 3, torch.tensor([3.0, 2.0]))
+    sums = {"w": torch.tensor([6.0, 6.0])}
+    mean.add(SubmodelPlan.of(layout), sums, 3, torch.tensor([0, 1]), torch.tensor([3.0, 2.0]))
     mean.commit(w)
     assert w["w"].tolist() == [2.0, 3.0]
 
@@ -106,6 +107,12 @@ class Client:
     weight: float
     values: dict[str, Tensor]
 
+    def label_weights(self, device: str) -> tuple[Tensor | None, Tensor | None]:
+        if self.labels is None:
+            return None, None
+        labels = torch.tensor(self.labels, dtype=torch.long, device=device)
+        return labels, torch.full([len(labels)], self.weight, device=device)
+
 
 @dataclass
 class Case:
@@ -143,8 +150,7 @@ def cases(draw: st.DrawFn) -> Case:
         if restricted:
             chosen = st.lists(st.integers(0, label_axis.size - 1), unique=True)
             labels = sorted(draw(chosen))
-        tensor = None if labels is None else torch.tensor(labels, dtype=torch.long)
-        plans.append(SubmodelPlan.of(layout, selections, tensor))
+        plans.append(SubmodelPlan.of(layout, selections))
         values = {
             name: torch.from_numpy(
                 random.standard_normal([len(places(axis, kept, labels)) for axis in axes])
@@ -209,10 +215,7 @@ def test_equals_a_loop_over_elements_and_clients(device: str, case: Case) -> Non
     mean = OverlapMean(case.layout, found, torch.float64)
     for client, plan in zip(case.clients, case.plans, strict=True):
         weighed = {n: (v * client.weight).to(device) for n, v in client.values.items()}
-        label_weights = None
-        if client.labels is not None:
-            label_weights = torch.full([len(client.labels)], client.weight, device=device)
-        mean.add(plan, weighed, client.weight, label_weights)
+        mean.add(plan, weighed, client.weight, *client.label_weights(device))
     mean.commit(found)
     for name, expected in naive_mean(case).items():
         assert torch.allclose(found[name].cpu(), expected, rtol=1e-12, atol=1e-12)

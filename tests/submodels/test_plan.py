@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from heterofl_ray.models.layout import Axis, Channels, Fixed, Labels
-from heterofl_ray.submodels.plan import Leading, Picked, Selection, SubmodelPlan, Whole, add_at
+from heterofl_ray.submodels.plan import Leading, Picked, Selection, SubmodelPlan, Whole, Window
 
 
 def test_leading_rows_and_columns() -> None:
@@ -40,7 +40,7 @@ def test_extracted_tensors_are_copies() -> None:
 
 def test_add_broadcasts_over_segments_and_picks() -> None:
     w = torch.zeros(4, 3)
-    add_at(w, (Leading(2, 2, 1), Picked(torch.tensor([2, 0]))), torch.ones(1, 1))
+    Window.on(w, (Leading(2, 2, 1), Picked(torch.tensor([2, 0])))).add(torch.ones(1, 1))
     assert w.tolist() == [[1, 0, 1], [0, 0, 0], [1, 0, 1], [0, 0, 0]]
 
 
