@@ -20,7 +20,7 @@ run: $(STAMP)  ## Train the digits example (no download, about half a minute)
 	$(BIN)/heterofl-ray run digits-dynamic
 
 test: $(STAMP)  ## Every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(STAMP)  ## Style and types
 	$(BIN)/ruff check .

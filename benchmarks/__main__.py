@@ -11,11 +11,11 @@ from types import ModuleType
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import data_pipeline, population, runtime
+from benchmarks import data_pipeline, endurance, population, runtime
 from benchmarks.measure import Figure
 from benchmarks.record import record
 
-THEMES: tuple[ModuleType, ...] = (data_pipeline, population, runtime)
+THEMES: tuple[ModuleType, ...] = (data_pipeline, population, runtime, endurance)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -52,16 +52,31 @@ class Task:
 
 
 @dataclass(eq=False)
+class Started:
+    """A task at a worker."""
+
+    task: Task
+    answer: ray.ObjectRef
+    rest: Sequence[ray.ObjectRef]
+    since: float = field(default_factory=time.monotonic)
+
+
+@dataclass(eq=False)
 class Seat:
-    """One worker: not yet ready, idle, or busy with a task."""
+    """One worker: not yet ready, idle, or busy with a task and perhaps the next one at hand."""
 
     actor: Any
-    pending: ray.ObjectRef
-    """What it is waited for: its place at first, a task's result later."""
+    arrival: ray.ObjectRef
+    """Its place, once it is ready."""
     place: Place | None = None
-    task: Task | None = None
-    since: float = field(default_factory=time.monotonic)
-    rest: Sequence[ray.ObjectRef] = ()
+    started: list[Started] = field(default_factory=list)
+
+    @property
+    def pending(self) -> ray.ObjectRef | None:
+        """What is waited for from it next."""
+        if self.place is None:
+            return self.arrival
+        return self.started[0].answer if self.started else None
 
 
 class Pool:
@@ -137,7 +152,7 @@ class Pool:
         Also waits for ``others``; those that are there are returned.
         """
         self._hand_out()
-        waiting = {seat.pending: seat for seat in self._seats if seat.task or not seat.place}
+        waiting = {seat.pending: seat for seat in self._seats if seat.pending is not None}
         everything = [*waiting, *others]
         if not everything:
             return []
@@ -154,19 +169,28 @@ class Pool:
         return [reference for reference in ready if reference not in waiting]
 
     def _hand_out(self) -> None:
-        for task in list(self._queue):
-            seat = next((s for s in self._seats if self._can_take(s, task)), None)
-            if seat is not None:
-                self._queue.remove(task)
-                self._start(seat, task)
+        """Longest first to whoever is idle; while much is left, also one ahead to the busy.
 
-    def _can_take(self, seat: Seat, task: Task) -> bool:
-        if seat.place is None or seat.task is not None:
+        A worker with the next task at hand does not wait for the driver between two. The last
+        tasks are not handed out ahead, so that no worker ends up with two while another idles.
+        """
+        for ahead in (0, 1):
+            for task in list(self._queue):
+                if ahead and len(self._queue) <= 2 * len(self._seats):
+                    return
+                seat = next((s for s in self._seats if self._can_take(s, task, ahead)), None)
+                if seat is not None:
+                    self._queue.remove(task)
+                    self._start(seat, task)
+
+    def _can_take(self, seat: Seat, task: Task, ahead: int) -> bool:
+        if seat.place is None or len(seat.started) != ahead:
             return False
         beside = [
-            other.task.level
+            entry.task.level
             for other in self._seats
-            if other.task is not None and other.place is not None and seat.place.shares(other.place)
+            if other.place is not None and seat.place.shares(other.place)
+            for entry in other.started[:1]
         ]
         return admits(task.level, beside, self.memory, seat.place.gpu_bytes)
 
@@ -174,32 +198,30 @@ class Pool:
         task.tries += 1
         method = getattr(seat.actor, task.method).options(num_returns=task.returns)
         references = method.remote(task.job, *task.inputs)
-        seat.pending, *seat.rest = [references] if task.returns == 1 else references
-        seat.task, seat.since = task, time.monotonic()
+        answer, *rest = [references] if task.returns == 1 else references
+        seat.started.append(Started(task, answer, rest))
 
     def _settle(self, seat: Seat) -> None:
         """Take what a worker has to say: that it is ready, a result, or that it is gone."""
-        task = seat.task
         try:
             value = ray.get(seat.pending)
         except RayTaskError as error:
             self._failed(seat, error)
-            return
         except (RayActorError, WorkerCrashedError, OutOfMemoryError) as error:
             self._died(seat, error)
-            return
         except ObjectLostError:
             raise ServerLost("a slice of the global model is lost") from None
-        if task is None:
-            seat.place = value
-            return
-        seat.task = None
-        task.result, task.references, task.done = value, seat.rest, True
-        seat.rest = ()
+        else:
+            if seat.place is None:
+                seat.place = value
+                return
+            entry = seat.started.pop(0)
+            entry.task.result, entry.task.references = value, entry.rest
+            entry.task.done = True
 
     def _failed(self, seat: Seat, error: RayTaskError) -> None:
         """The job's own code raised an error, or its inputs could not be had."""
-        task, seat.task = seat.task, None
+        task = seat.started.pop(0).task if seat.started else None
         cause = error.cause
         if task is not None and task.abandoned:
             return
@@ -212,12 +234,14 @@ class Pool:
 
     def _died(self, seat: Seat, error: RayError) -> None:
         self._seats.remove(seat)
-        task = seat.task
-        if task is None and isinstance(getattr(error, "cause", None), RayTaskError):
+        if not seat.started and isinstance(getattr(error, "cause", None), RayTaskError):
             raise RunFailed(f"a worker cannot start: {error}")
-        if task is not None and not task.abandoned:
-            oom = isinstance(error, OutOfMemoryError)
-            self.again(task, Loss.OUT_OF_MEMORY if oom else Loss.WORKER_DIED)
+        loss = Loss.OUT_OF_MEMORY if isinstance(error, OutOfMemoryError) else Loss.WORKER_DIED
+        for entry in seat.started[1:]:
+            entry.task.tries -= 1  # it was only waiting there
+        for entry in seat.started:
+            if not entry.task.abandoned:
+                self.again(entry.task, loss)
         self.fit()
 
     def _say_what_is_waited_for(self) -> None:
@@ -230,7 +254,8 @@ class Pool:
             )
         if now - self._said > SAY_AFTER_SECONDS:
             self._said = now
-            busy = [f"{_named(s.task)} ({now - s.since:.0f} s)" for s in self._seats if s.task]
+            running = [entry for seat in self._seats for entry in seat.started[:1]]
+            busy = [f"{_named(entry.task)} ({now - entry.since:.0f} s)" for entry in running]
             starting = sum(seat.place is None for seat in self._seats)
             logger.warning(
                 "nothing finished for %.0f s; waiting for %s; %d more queued, %d workers starting",

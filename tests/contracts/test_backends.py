@@ -13,7 +13,11 @@ from heterofl_ray.state import fingerprint, load
 
 from .conftest import make_config
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_cluster")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.usefixtures("ray_cluster"),
+]
 
 
 def ray_run(model: str, *overrides: str) -> RunResult:
@@ -26,27 +30,21 @@ def local_digest(model: str, *overrides: str) -> str:
     return digest
 
 
-@pytest.mark.parametrize("assignment", ["fix", "dynamic"])
+@pytest.mark.parametrize(("assignment", "workers"), [("fix", 1), ("dynamic", 2), ("dynamic", 4)])
 @pytest.mark.parametrize("model", ["conv", "preresnet18", "transformer"])
-def test_ray_equals_local(model: str, assignment: str) -> None:
+def test_ray_with_any_number_of_workers_equals_local(
+    model: str, assignment: str, workers: int
+) -> None:
     choice = f"assignment={assignment}"
-    on_ray = ray_run(model, choice, "execution.workers=2")
+    on_ray = ray_run(model, choice, f"execution.workers={workers}")
     assert on_ray.summary["model_sha256"] == local_digest(model, choice)
     file = Path(on_ray.summary["run_dir"]) / "model.safetensors"
     assert fingerprint(load(file)) == on_ray.summary["model_sha256"]
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-@pytest.mark.parametrize("model", ["conv", "preresnet18", "transformer"])
-def test_the_number_of_workers_does_not_matter(model: str, workers: int) -> None:
-    result = ray_run(model, f"execution.workers={workers}")
-    assert result.summary["model_sha256"] == local_digest(model)
-
-
-@pytest.mark.parametrize("model", ["conv", "transformer"])
-def test_the_number_of_servers_does_not_matter(model: str) -> None:
-    result = ray_run(model, "server.shards=3", "execution.workers=2")
-    assert result.summary["model_sha256"] == local_digest(model)
+def test_the_number_of_servers_does_not_matter() -> None:
+    result = ray_run("conv", "server.shards=3", "execution.workers=2")
+    assert result.summary["model_sha256"] == local_digest("conv")
 
 
 def test_scores_and_history_are_the_same_too() -> None:
@@ -62,8 +60,8 @@ def test_scores_and_history_are_the_same_too() -> None:
 
 def test_testing_beside_the_next_round_changes_nothing() -> None:
     overrides = ("evaluate_every=1", "rounds=4")
-    apart = ray_run("conv", *overrides)
-    beside = ray_run("conv", *overrides, "evaluation.overlap=true")
+    apart = run(make_config("conv", *overrides))
+    beside = ray_run("conv", *overrides, "evaluation.overlap=true", "execution.workers=2")
     assert beside.summary["model_sha256"] == apart.summary["model_sha256"]
     assert beside.summary["levels"] == apart.summary["levels"]
     for name in ("round", "global_accuracy", "local_accuracy"):

@@ -23,7 +23,7 @@ from heterofl_ray.runner import resume
 
 from .conftest import actor_processes, killing, make_config
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
 
 @pytest.mark.usefixtures("ray_cluster")
@@ -116,7 +116,10 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(
     folder = wait_for_checkpoint(tmp_path, process)
     children = psutil.Process(process.pid).children(recursive=True)
     assert any("raylet" in child.name() for child in children)
-    process.send_signal(signal_number)
+    if signal_number == signal.SIGINT:
+        os.killpg(process.pid, signal_number)  # as a terminal's Ctrl-C: to the whole group
+    else:
+        process.send_signal(signal_number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + signal_number
     assert "Traceback" not in errors

@@ -1,0 +1,52 @@
+"""Data sets that travel to a machine without them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from heterofl_ray.data import shipping
+from heterofl_ray.data.sources import load
+
+
+@pytest.mark.parametrize("name", ["digits", "pydocs"])
+def test_what_arrives_is_what_was_sent(name: str, data_root: Path, tmp_path: Path) -> None:
+    sent = load(name, data_root)
+    parcel = shipping.pack(data_root, name)
+    assert shipping.ensure(tmp_path, name, lambda: parcel) == tmp_path
+    arrived = load(name, tmp_path)
+    assert arrived.info == sent.info
+    assert arrived.folder.name == sent.folder.name
+    for column, tensor in sent.train.columns.items():
+        assert torch.equal(arrived.train.columns[column], tensor)
+    assert not list(tmp_path.glob(".partial-*"))
+
+
+def test_it_is_asked_for_only_where_it_is_missing(data_root: Path) -> None:
+    load("digits", data_root)
+
+    def unwanted() -> shipping.Shipment:
+        raise AssertionError("the data set is there already")
+
+    assert shipping.ensure(data_root, "digits", unwanted) == data_root
+
+
+def test_two_processes_may_unpack_at_once(data_root: Path, tmp_path: Path) -> None:
+    load("digits", data_root)
+    parcel = shipping.pack(data_root, "digits")
+    shipping.unpack(tmp_path, "digits", parcel)
+    shipping.unpack(tmp_path, "digits", parcel)
+    assert load("digits", tmp_path).info.train == 1438
+
+
+def test_a_path_that_cannot_be_written_to_is_replaced(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load("digits", data_root)
+    monkeypatch.setattr(shipping.tempfile, "gettempdir", lambda: str(tmp_path))
+    parcel = shipping.pack(data_root, "digits")
+    place = shipping.ensure(Path("/proc/nowhere"), "digits", lambda: parcel)
+    assert place.is_relative_to(tmp_path)
+    assert load("digits", place).info.train == 1438

@@ -1,0 +1,147 @@
+"""Checkpoints: whole or not there, and never believed when damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from heterofl_ray import checkpoint, run
+from heterofl_ray.checkpoint import Progress, newest, write
+from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.errors import DataError
+from heterofl_ray.runner import resume
+
+PARAMETERS = {"w": torch.arange(6.0).view(2, 3), "b": torch.tensor([1.5])}
+
+
+def put(folder: Path, round_number: int, goodness: float | None = None, keep: int = 9) -> Path:
+    rows = [{"round": t, "loss": 0.5, "score": None} for t in range(1, round_number + 1)]
+    values = {name: tensor + round_number for name, tensor in PARAMETERS.items()}
+    write(values, folder, Progress(round_number, "experiment", rows, goodness), keep, True)
+    return folder / f"round-{round_number:06d}"
+
+
+def kept(folder: Path) -> list[int]:
+    return sorted(int(path.name.split("-")[1]) for path in folder.iterdir())
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    put(tmp_path, 1)
+    put(tmp_path, 2, goodness=90.0)
+    found = newest(tmp_path)
+    assert found.progress.round_number == 2
+    assert found.progress.goodness == 90.0
+    assert [row["round"] for row in found.progress.rows] == [1, 2]
+    assert all(torch.equal(found.parameters[n], t + 2) for n, t in PARAMETERS.items())
+
+
+def test_the_last_and_the_best_are_kept(tmp_path: Path) -> None:
+    for round_number, goodness in enumerate([50.0, 80.0, 70.0, None, 60.0], start=1):
+        put(tmp_path, round_number, goodness, keep=2)
+    assert kept(tmp_path) == [2, 4, 5]
+
+
+def test_the_best_may_be_left_out(tmp_path: Path) -> None:
+    for round_number in (1, 2, 3):
+        write(PARAMETERS, tmp_path, Progress(round_number, "x", [], 9.0 - round_number), 1, False)
+    assert kept(tmp_path) == [3]
+
+
+def test_the_same_round_can_be_written_again(tmp_path: Path) -> None:
+    put(tmp_path, 3)
+    put(tmp_path, 3)
+    assert kept(tmp_path) == [3]
+
+
+def flip(path: Path, place: int = -3) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0xFF
+    path.write_bytes(bytes(content))
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "a byte of the parameters": lambda place: flip(place / "parameters.safetensors"),
+    "a byte of the manifest": lambda place: flip(place / "manifest.json", 80),
+    "cut off": lambda place: (place / "parameters.safetensors").write_bytes(b"\x00" * 10),
+    "no parameters": lambda place: (place / "parameters.safetensors").unlink(),
+    "no manifest": lambda place: (place / "manifest.json").unlink(),
+    "an empty manifest": lambda place: (place / "manifest.json").write_text(""),
+    "another manifest": lambda place: (place / "manifest.json").write_text("[1]"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_one_is_passed_over_with_a_warning(tmp_path: Path, damage: str) -> None:
+    put(tmp_path, 1)
+    DAMAGES[damage](put(tmp_path, 2))
+    with pytest.warns(UserWarning, match="the checkpoint before it is used"):
+        assert newest(tmp_path).progress.round_number == 1
+
+
+def test_nothing_to_resume_from_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no checkpoint yet"):
+        newest(tmp_path / "nowhere")
+    DAMAGES["no manifest"](put(tmp_path, 1))
+    with (
+        pytest.warns(UserWarning, match="manifest"),
+        pytest.raises(DataError, match="every checkpoint is damaged"),
+    ):
+        newest(tmp_path)
+
+
+def test_a_failed_write_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, 1)
+
+    def full(path: Path, parameters: object) -> None:
+        path.write_bytes(b"some of it")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(checkpoint.state, "save", full)
+    with pytest.raises(OSError, match="no space left"):
+        put(tmp_path, 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["round-000001"]
+    assert newest(tmp_path).progress.round_number == 1
+
+
+# ---- resuming -------------------------------------------------------------------------------
+
+
+def stopped_after(config: ExperimentConfig, round_number: int) -> Path:
+    """The folder of a run whose later checkpoints never came to be."""
+    folder = Path(run(config.override(["checkpoint.keep=99"])).summary["run_dir"])
+    for place in sorted((folder / "checkpoints").iterdir())[round_number:]:
+        for file in place.iterdir():
+            file.unlink()
+        place.rmdir()
+    for name in ("result.json", "model.safetensors", "history.parquet"):
+        (folder / name).unlink()
+    return folder
+
+
+@pytest.mark.parametrize("round_number", [1, 3, 4])
+def test_a_resumed_run_is_the_uninterrupted_one(tiny: ExperimentConfig, round_number: int) -> None:
+    config = tiny.override(["rounds=4", "evaluate_every=2"])
+    whole = run(config)
+    resumed = resume(stopped_after(config, round_number))
+    assert resumed.summary["model_sha256"] == whole.summary["model_sha256"]
+    assert resumed.summary["levels"] == whole.summary["levels"]
+    columns = [name for name in whole.history.column_names if name != "seconds"]
+    assert resumed.history.select(columns).equals(whole.history.select(columns))
+
+
+def test_a_checkpoint_of_another_experiment_is_refused(tiny: ExperimentConfig) -> None:
+    folder = stopped_after(tiny, 1)
+    text = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(text.replace("lr: 0.1", "lr: 0.2"))
+    with pytest.raises(DataError, match="its checkpoint is of"):
+        resume(folder)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no config\.yaml"):
+        resume(tmp_path)
