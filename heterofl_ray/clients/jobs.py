@@ -38,6 +38,8 @@ class ClientReport:
     seconds: float
     rejected: str | None = None
     """What was wrong with its update, when that was left out."""
+    memory: int = 0
+    """Peak bytes on a GPU; 0 on a CPU."""
 
 
 @contextmanager
@@ -52,6 +54,15 @@ def naming(client: int, level: Level, round_number: int) -> Iterator[None]:
             f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})",
             traceback.format_exc(),
         ) from error
+
+
+def measure_memory(device: torch.device) -> int:
+    """Peak bytes on a GPU since this was last called."""
+    if device.type != "cuda":
+        return 0
+    peak = torch.cuda.max_memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    return peak
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,7 @@ class TrainJob:
         reports = []
         for client in self.clients:
             started = time.perf_counter()
+            measure_memory(bench.device)
             with naming(client, self.level, self.round_number):
                 update = client_update(
                     bench, self.level, client, self.round_number, self.lr, parameters
@@ -88,6 +100,7 @@ class TrainJob:
                     update.moved,
                     time.perf_counter() - started,
                     fault,
+                    measure_memory(bench.device),
                 )
             )
         return reports, group.result()

@@ -195,6 +195,7 @@ class RayBackend:
             for number, task in enumerate(tasks):
                 if task.done and number not in under_way:
                     under_way.add(number)
+                    self._pool.learn_memory(task.result)
                     counted[number] = 0
                     for server, part in zip(self._servers, task.references, strict=True):
                         sent[server.accumulate.remote(number, part)] = number
@@ -202,6 +203,8 @@ class RayBackend:
                 number = sent.pop(answer)
                 if self._was_counted(answer):
                     counted[number] += 1
+                    if counted[number] == len(self._servers):
+                        tasks[number].references = ()  # so that the object store can drop it
                 elif tasks[number].done:
                     under_way.discard(number)
                     self._pool.again(tasks[number], Loss.RESULT_LOST)

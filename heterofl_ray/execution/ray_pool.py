@@ -22,6 +22,7 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
+from heterofl_ray.clients.jobs import ClientReport
 from heterofl_ray.errors import ClientError, RunFailed
 from heterofl_ray.execution.actors import Place
 from heterofl_ray.execution.failures import Decision, Loss, ServerLost, decide
@@ -110,6 +111,11 @@ class Pool:
         surplus = [seat for seat in self._seats if seat.place is None][: len(self._seats) - wanted]
         for seat in surplus:
             self._dismiss(seat)
+
+    def learn_memory(self, reports: Sequence[ClientReport]) -> None:
+        for report in reports:
+            known = self.memory.get(report.level, 0)
+            self.memory[report.level] = max(known, report.memory)
 
     def places(self) -> list[Place]:
         """Of the workers that are ready."""
