@@ -12,9 +12,9 @@ import torch
 
 from benchmarks.measure import Figure, seconds
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data import vision
 from heterofl_ray.data.images import ImageClients
 from heterofl_ray.data.info import DataInfo
+from heterofl_ray.data.intake import vision
 from heterofl_ray.data.store import Columns, Draft, write_dataset
 from heterofl_ray.randomness import Streams
 

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> None:
-    from heterofl_ray.data.fetching import fetch
+    from heterofl_ray.data.intake.fetching import fetch
 
     files = fetch(arguments.name, data_dir(arguments.data_dir))
     folder = files[0].parent

@@ -38,8 +38,8 @@ def execute(arguments: argparse.Namespace) -> None:
         if path is not None and not path.exists():
             raise DataError(f"{path} does not exist")
 
-    from heterofl_ray.data.importing import import_data
-    from heterofl_ray.data.readers.contract import Options
+    from heterofl_ray.data.intake.importing import import_data
+    from heterofl_ray.data.intake.readers.contract import Options
 
     options = Options(
         test=arguments.test, label=arguments.label, client=arguments.client, size=size

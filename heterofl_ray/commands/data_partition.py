@@ -54,8 +54,8 @@ def execute(arguments: argparse.Namespace) -> None:
 def collect(config: ExperimentConfig, root: Path, picture: Path | None) -> dict[str, Any]:
     """The JSON contract of the command; draws the picture where one is wanted."""
     from heterofl_ray.data.images import ImageClients
-    from heterofl_ray.data.partition_picture import draw
-    from heterofl_ray.data.partition_statistics import Counts, Spread, label_skew
+    from heterofl_ray.data.partitions.picture import draw
+    from heterofl_ray.data.partitions.statistics import Counts, Spread, label_skew
     from heterofl_ray.data.sources import load
     from heterofl_ray.randomness import Streams
 

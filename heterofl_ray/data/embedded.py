@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 
-from heterofl_ray.data.drafting import statistics
 from heterofl_ray.data.info import DataInfo
+from heterofl_ray.data.intake.drafting import statistics
 from heterofl_ray.data.store import Draft
 from heterofl_ray.data.words import encode
 

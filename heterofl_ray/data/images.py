@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data import partition_files
 from heterofl_ray.data.augmentation import Augmentation
-from heterofl_ray.data.dealing import deal_test, deal_train
 from heterofl_ray.data.feature_skew import FeatureSkew, check_skew
-from heterofl_ray.data.partition import Partition
+from heterofl_ray.data.partitions import files as partition_files
+from heterofl_ray.data.partitions.dealing import deal_test, deal_train
+from heterofl_ray.data.partitions.partition import Partition
 from heterofl_ray.data.store import Dataset, Split, view
 from heterofl_ray.randomness import Streams
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pkgutil
 from pathlib import Path
 
-from heterofl_ray.data import catalog, importing
+from heterofl_ray.data import catalog
 from heterofl_ray.data.catalog import SOURCES
+from heterofl_ray.data.intake import importing
+from heterofl_ray.data.intake.readers.contract import Options
 from heterofl_ray.data.places import raw_dir, stored, stored_name
-from heterofl_ray.data.readers.contract import Options
 from heterofl_ray.data.store import Dataset, Draft, open_dataset, write_dataset
 from heterofl_ray.errors import ConfigError, DataError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from heterofl_ray.data.drafting import statistics
 from heterofl_ray.data.info import DataInfo
+from heterofl_ray.data.intake.drafting import statistics
 from heterofl_ray.data.store import Columns, Draft
 from heterofl_ray.data.words import UNKNOWN, token_draft
 

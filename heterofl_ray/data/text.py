@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data import partition_files
-from heterofl_ray.data.dealing import by_number
 from heterofl_ray.data.images import Batch
-from heterofl_ray.data.partition import check_enough
+from heterofl_ray.data.partitions import files as partition_files
+from heterofl_ray.data.partitions.dealing import by_number
+from heterofl_ray.data.partitions.partition import check_enough
 from heterofl_ray.data.store import Dataset, view
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.randomness import Streams

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from heterofl_ray.cli import main
-from heterofl_ray.data.partition import Partition
-from heterofl_ray.data.partition_picture import draw
-from heterofl_ray.data.partition_statistics import Counts
+from heterofl_ray.data.partitions.partition import Partition
+from heterofl_ray.data.partitions.picture import draw
+from heterofl_ray.data.partitions.statistics import Counts
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

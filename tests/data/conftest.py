@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from heterofl_ray.data.importing import import_data
-from heterofl_ray.data.readers.contract import Options
+from heterofl_ray.data.intake.importing import import_data
+from heterofl_ray.data.intake.readers.contract import Options
 from heterofl_ray.errors import DataError
 
 MakeFiles = Callable[[Mapping[str, bytes]], Path]

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from heterofl_ray.data import catalog, fetching
+from heterofl_ray.data import catalog
 from heterofl_ray.data.catalog import Remote, Source
+from heterofl_ray.data.intake import fetching
 from heterofl_ray.data.sources import load
 from heterofl_ray.errors import ConfigError, DataError
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from heterofl_ray.data.importing import import_data
-from heterofl_ray.data.readers.contract import Options
+from heterofl_ray.data.intake.importing import import_data
+from heterofl_ray.data.intake.readers.contract import Options
 from heterofl_ray.data.store import open_dataset
 from heterofl_ray.errors import DataError
 

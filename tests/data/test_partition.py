@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from heterofl_ray import run
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data import dealing
 from heterofl_ray.data.info import DataInfo
-from heterofl_ray.data.partition import NOBODY, Integers, Partition
-from heterofl_ray.data.partition_statistics import Counts, label_skew
+from heterofl_ray.data.partitions import dealing
+from heterofl_ray.data.partitions.partition import NOBODY, Integers, Partition
+from heterofl_ray.data.partitions.statistics import Counts, label_skew
 from heterofl_ray.data.store import Columns, Dataset, Draft, write_dataset
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.randomness import Streams

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data import partition_files
 from heterofl_ray.data.images import ImageClients
-from heterofl_ray.data.partition import Partition
+from heterofl_ray.data.partitions import files as partition_files
+from heterofl_ray.data.partitions.partition import Partition
 from heterofl_ray.data.sources import load
 from heterofl_ray.randomness import Streams
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heterofl_ray.data.importing import import_data
-from heterofl_ray.data.readers.cifar import with_coarse
-from heterofl_ray.data.readers.contract import Options, Part
+from heterofl_ray.data.intake.importing import import_data
+from heterofl_ray.data.intake.readers.cifar import with_coarse
+from heterofl_ray.data.intake.readers.contract import Options, Part
 
 pytestmark = pytest.mark.realdata
 

@@ -20,9 +20,9 @@ from heterofl_ray import preflight
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data import sources
 from heterofl_ray.data.catalog import SOURCES
-from heterofl_ray.data.readers.cifar import SUPER_CLASSES
+from heterofl_ray.data.intake.readers.cifar import SUPER_CLASSES
+from heterofl_ray.data.intake.vision import datasets
 from heterofl_ray.data.sources import load
-from heterofl_ray.data.vision import datasets
 from heterofl_ray.errors import ConfigError, DataError
 
 Idx = Callable[..., Path]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import heterofl_ray
-from heterofl_ray.data import vision
+from heterofl_ray.data.intake import vision
 
 PACKAGE = Path(heterofl_ray.__file__).parent
 
@@ -23,7 +23,7 @@ def test_nothing_else_imports_torchvision() -> None:
                 names = [node.module or ""]
             if any(name.split(".")[0] == "torchvision" for name in names):
                 importing.add(path.relative_to(PACKAGE).as_posix())
-    assert importing == {"data/vision.py"}
+    assert importing == {"data/intake/vision.py"}
 
 
 def test_data_sets_can_be_had() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from heterofl_ray.data.readers.corpus import is_split, read_words
+from heterofl_ray.data.intake.readers.corpus import is_split, read_words
 from heterofl_ray.data.words import encode
 
 

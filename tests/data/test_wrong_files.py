@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from heterofl_ray.data import archives, pixels
-from heterofl_ray.data.importing import import_data
-from heterofl_ray.data.readers import folders
-from heterofl_ray.data.readers.contract import Options
+from heterofl_ray.data.intake import archives, pixels
+from heterofl_ray.data.intake.importing import import_data
+from heterofl_ray.data.intake.readers import folders
+from heterofl_ray.data.intake.readers.contract import Options
 from heterofl_ray.errors import DataError
 
 Refused = Callable[..., None]

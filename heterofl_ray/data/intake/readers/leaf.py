@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from heterofl_ray.data.archives import Entry, entries
-from heterofl_ray.data.readers.contract import Labelled, Options, Part
-from heterofl_ray.data.showing import counted
+from heterofl_ray.data.intake.archives import Entry, entries
+from heterofl_ray.data.intake.readers.contract import Labelled, Options, Part
+from heterofl_ray.data.intake.showing import counted
 from heterofl_ray.errors import DataError
 
 SIDE = 28

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from heterofl_ray.data.partition import Integers
-from heterofl_ray.data.partition_statistics import Counts
+from heterofl_ray.data.partitions.partition import Integers
+from heterofl_ray.data.partitions.statistics import Counts
 from heterofl_ray.errors import ConfigError
 
 SHOWN = 100

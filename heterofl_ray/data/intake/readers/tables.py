@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from heterofl_ray.data.pixels import decode_all
-from heterofl_ray.data.readers.contract import Array, Labelled, Options, Part
+from heterofl_ray.data.intake.pixels import decode_all
+from heterofl_ray.data.intake.readers.contract import Array, Labelled, Options, Part
 from heterofl_ray.errors import DataError
 
 SUFFIXES = (".parquet", ".csv")

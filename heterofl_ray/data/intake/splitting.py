@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heterofl_ray.data.readers.contract import Array, Part
+from heterofl_ray.data.intake.readers.contract import Array, Part
 from heterofl_ray.errors import DataError
 
 _EVERY = 5

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data.partition import Partition
+from heterofl_ray.data.partitions.partition import Partition
 from heterofl_ray.data.store import Dataset
 
 FORMAT = 1

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from heterofl_ray.data.showing import counted
+from heterofl_ray.data.intake.showing import counted
 from heterofl_ray.errors import DataError
 
 Pixels = NDArray[np.uint8]

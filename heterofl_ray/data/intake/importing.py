@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from heterofl_ray.data import catalog
-from heterofl_ray.data.archives import entries, is_archive
 from heterofl_ray.data.catalog import Source
-from heterofl_ray.data.drafting import labelled_draft, text_draft
+from heterofl_ray.data.intake.archives import entries, is_archive
+from heterofl_ray.data.intake.drafting import labelled_draft, text_draft
+from heterofl_ray.data.intake.readers import arrays, cifar, corpus, folders, idx, leaf, tables
+from heterofl_ray.data.intake.readers.contract import Labelled, Options, Words
 from heterofl_ray.data.places import check_name
-from heterofl_ray.data.readers import arrays, cifar, corpus, folders, idx, leaf, tables
-from heterofl_ray.data.readers.contract import Labelled, Options, Words
 from heterofl_ray.data.store import Dataset, Draft, write_dataset
 from heterofl_ray.errors import DataError
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO
 
 from heterofl_ray.data.catalog import SOURCES, Remote
+from heterofl_ray.data.intake.showing import Advance, download_bar
 from heterofl_ray.data.places import raw_dir
-from heterofl_ray.data.showing import Advance, download_bar
 from heterofl_ray.errors import ConfigError, DataError
 
 _PATIENCE = 30  # seconds without an answer

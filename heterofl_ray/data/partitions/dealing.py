@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data.partition import NOBODY, Integers, Partition, check_enough
+from heterofl_ray.data.partitions.partition import NOBODY, Integers, Partition, check_enough
 from heterofl_ray.data.store import Dataset, Split
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.randomness import Streams

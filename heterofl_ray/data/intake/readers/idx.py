@@ -7,9 +7,9 @@ import string
 import struct
 from pathlib import Path
 
-from heterofl_ray.data.archives import entries, staged
-from heterofl_ray.data.readers.contract import Labelled, Options, Part
-from heterofl_ray.data.vision import datasets
+from heterofl_ray.data.intake.archives import entries, staged
+from heterofl_ray.data.intake.readers.contract import Labelled, Options, Part
+from heterofl_ray.data.intake.vision import datasets
 from heterofl_ray.errors import DataError
 
 IMAGES, LABELS = "-images-idx3-ubyte", "-labels-idx1-ubyte"

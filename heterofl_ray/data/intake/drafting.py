@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from heterofl_ray.data.info import DataInfo
-from heterofl_ray.data.readers.contract import Array, Labelled, Part, Words
-from heterofl_ray.data.splitting import last_tenth, without_every_fifth
+from heterofl_ray.data.intake.readers.contract import Array, Labelled, Part, Words
+from heterofl_ray.data.intake.splitting import last_tenth, without_every_fifth
 from heterofl_ray.data.store import Draft
 from heterofl_ray.data.words import encode
 from heterofl_ray.errors import DataError

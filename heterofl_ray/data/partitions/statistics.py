@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heterofl_ray.data.partition import Integers, Partition
+from heterofl_ray.data.partitions.partition import Integers, Partition
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from heterofl_ray.data.archives import entries
-from heterofl_ray.data.pixels import decode_all
-from heterofl_ray.data.readers.contract import Array, Labelled, Options, Part
+from heterofl_ray.data.intake.archives import entries
+from heterofl_ray.data.intake.pixels import decode_all
+from heterofl_ray.data.intake.readers.contract import Array, Labelled, Options, Part
 from heterofl_ray.errors import DataError
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from heterofl_ray.data.archives import entries, staged
-from heterofl_ray.data.readers.contract import Labelled, Options, Part
-from heterofl_ray.data.vision import datasets
+from heterofl_ray.data.intake.archives import entries, staged
+from heterofl_ray.data.intake.readers.contract import Labelled, Options, Part
+from heterofl_ray.data.intake.vision import datasets
 from heterofl_ray.errors import DataError
 
 SUPER_CLASSES = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from heterofl_ray.data.readers.contract import Array, Labelled, Options, Part
+from heterofl_ray.data.intake.readers.contract import Array, Labelled, Options, Part
 from heterofl_ray.errors import DataError
 
 _CLIENTS = ("client", "writer")

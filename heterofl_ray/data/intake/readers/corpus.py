@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from heterofl_ray.data.archives import reading, staged
-from heterofl_ray.data.readers.contract import Options, Words
+from heterofl_ray.data.intake.archives import reading, staged
+from heterofl_ray.data.intake.readers.contract import Options, Words
 from heterofl_ray.errors import DataError
 
 END = "<eos>"

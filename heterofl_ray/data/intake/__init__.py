@@ -1,0 +1,1 @@
+"""Files as people have them, on their way to becoming data sets: found, read, checked, drafted."""

@@ -1,0 +1,1 @@
+"""Which examples belong to which client: dealing, files workers share, statistics, pictures."""
