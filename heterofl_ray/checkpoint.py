@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -146,7 +147,7 @@ def _best(places: Sequence[Path]) -> list[Path]:
             goodness = _read_manifest(place)["goodness"]
         except DataError:
             continue
-        if goodness is not None:
+        if goodness is not None and math.isfinite(goodness):
             scored.append((goodness, place))
     return [max(scored)[1]] if scored else []
 

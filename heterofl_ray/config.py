@@ -144,6 +144,8 @@ class ExperimentConfig(Checked):
     def merge(self, values: Mapping[str, Any]) -> ExperimentConfig:
         """This config with nested plain values laid over it."""
         merged = self.to_dict()
+        if "rounds" in values and "milestones" not in (values.get("optimizer") or {}):
+            _shorten(merged, values["rounds"])
         for key, value in values.items():
             if isinstance(merged.get(key), dict) and isinstance(value, Mapping):
                 merged[key] |= value
@@ -153,10 +155,19 @@ class ExperimentConfig(Checked):
 
     def override(self, assignments: Iterable[str]) -> ExperimentConfig:
         """This config with ``name=value`` or ``group.name=value`` texts applied, checked once."""
-        values = self.to_dict()
-        for assignment in assignments:
+        values, given = self.to_dict(), list(assignments)
+        for assignment in given:
             assign(ExperimentConfig, values, assignment)
+        if not any(text.partition("=")[0].strip() == "optimizer.milestones" for text in given):
+            _shorten(values, values["rounds"])
         return ExperimentConfig.from_dict(values)
+
+
+def _shorten(values: dict[str, Any], rounds: Any) -> None:
+    """A preset that is run for fewer rounds loses the milestones it does not come to."""
+    if isinstance(rounds, int):
+        kept = [m for m in values["optimizer"]["milestones"] if m < rounds]
+        values["optimizer"]["milestones"] = kept
 
 
 def parse_partition(text: str) -> tuple[str, int | float | None]:

@@ -74,6 +74,7 @@ class Evaluation:
         except StopIteration as end:
             self._scores = end.value
         except ServerLost:
+            self._batch.abandon()
             self._begin()  # the slices are still there: it can go on with a new server
             raise
 

@@ -126,6 +126,7 @@ def load(name_or_path: str) -> ExperimentConfig:
             f"{suggestion(name_or_path, PRESETS)}presets: {', '.join(PRESETS)}"
         )
     values = load_yaml(path)
+    values.pop("data_dir", None)  # a run's own config.yaml says where its data was
     base = values.pop("preset", None)
     if base is None:
         return ExperimentConfig.from_dict(values)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from heterofl_ray import checkpoint, preflight
 from heterofl_ray.clients.calibration import Moments
@@ -18,7 +18,7 @@ from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.places import data_dir as data_place
 from heterofl_ray.data.places import stored
-from heterofl_ray.errors import DataError, Interrupted
+from heterofl_ray.errors import ConfigError, DataError, Interrupted
 from heterofl_ray.evaluation import Scores
 from heterofl_ray.execution.backend import Backend
 from heterofl_ray.execution.local import LocalBackend
@@ -77,8 +77,19 @@ def make_bench(config: ExperimentConfig, root: Path) -> Workbench:
     """The driver's own workbench; a width that cannot be built is refused before training."""
     bench = Workbench(config, root, resolve_device(config.execution.device))
     for level in config.levels.levels:
-        bench.model(level)
+        _refuse_running_statistics(config.model, bench.model(level))
     return bench
+
+
+def _refuse_running_statistics(name: str, model: nn.Module) -> None:
+    """Statistics kept while training would go from client to client with the worker's model."""
+    for path, module in model.named_modules():
+        if getattr(module, "track_running_stats", False):
+            raise ConfigError(
+                f"model {name!r}: {path} ({type(module).__name__}) keeps running statistics, which "
+                "belong to no client; use heterofl_ray.models.layers.StaticBatchNorm, or "
+                "track_running_stats=False"
+            )
 
 
 def experiment_name(bench: Workbench) -> str:
@@ -120,9 +131,9 @@ class _Run:
                     self._kept = last.progress.round_number
                 shown.start(self._config, self._folder, backend.committed)
                 self._rounds(simulation, backend, shown)
+                parameters = simulation.final()
                 if not self._scores:  # resumed after the last round
                     self._scores = simulation.test(self._config.rounds)
-                parameters = backend.parameters()
                 statistics = _statistics(self._scores, backend)
         finally:
             backend.close()
@@ -149,7 +160,10 @@ class _Run:
         """What the disk has of this run, for a backend that has lost everything else."""
         if not self._kept:
             return None
-        found = checkpoint.newest(self._folder / CHECKPOINTS)
+        try:
+            found = checkpoint.newest(self._folder / CHECKPOINTS)
+        except DataError:  # the first one was not whole yet
+            return None
         return found.progress.round_number, found.parameters
 
     def _keep(self, backend: Backend, record: RoundRecord) -> None:

@@ -10,10 +10,13 @@ Where we differ from the paper's text, settled against its printed figures or by
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from torch import Tensor
 
 from heterofl_ray.clients.jobs import ClientReport, TrainJob
 from heterofl_ray.clients.workbench import Workbench
@@ -23,6 +26,8 @@ from heterofl_ray.execution.backend import Backend
 from heterofl_ray.execution.failures import ServerLost
 from heterofl_ray.execution.scheduling import group_clients
 from heterofl_ray.submodels.levels import assign_levels, sample_cohort
+
+logger = logging.getLogger(__name__)
 
 MEGABYTE = 1024**2
 
@@ -61,6 +66,8 @@ class Simulation:
         self.config = bench.config
         self.bench = bench
         self.backend = backend
+        self._losses = 0
+        """How often the server was lost since a round was last done."""
 
     def run_round(
         self, t: int, meanwhile: Callable[[], None] | None = None
@@ -73,7 +80,7 @@ class Simulation:
         levels = assign_levels(config, streams, t, cohort)
 
         # W_m <- W_g[:d_m, :k_m], cut once for each level
-        slices = {level: self.backend.cut(level) for level in set(levels)}
+        slices = {level: self.backend.cut(level) for level in dict.fromkeys(levels)}
 
         # each client in parallel: W_m <- ClientUpdate(m, r_m, W_m), added up by level
         groups = group_clients(cohort, levels, config.execution.clients_per_job)
@@ -102,7 +109,8 @@ class Simulation:
             started = time.perf_counter()
             record = self.train(t)
             scores = self.test(t)
-            yield replace(record, scores=scores, seconds=time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            yield replace(record, scores=scores, seconds=seconds, state=self.backend.state)
 
     def rounds_overlapped(self) -> Iterator[RoundRecord]:
         """The same, each tested while the next one trains."""
@@ -124,8 +132,9 @@ class Simulation:
         while self.backend.committed < t:
             try:
                 reports, state = self.run_round(self.backend.committed + 1, meanwhile)
-            except ServerLost:
-                self.backend.recover()
+                self._losses = 0
+            except ServerLost as loss:
+                self._recover(loss)
         seconds = time.perf_counter() - started
         return RoundRecord(t, self.config.learning_rate(t), seconds, reports, state)
 
@@ -135,25 +144,41 @@ class Simulation:
             testing = self._begin_test(t)
             try:
                 return testing.finish() if testing else {}
-            except ServerLost:
-                self._back_to(t)
+            except ServerLost as loss:
+                self._back_to(t, loss)
 
     def _begin_test(self, t: int) -> Evaluation | None:
         while True:
             try:
                 return self.start_test(t)
-            except ServerLost:
-                self._back_to(t)
+            except ServerLost as loss:
+                self._back_to(t, loss)
 
-    def _back_to(self, t: int) -> None:
-        self.backend.recover()
+    def final(self) -> dict[str, Tensor]:
+        """The global model's parameters after the last round."""
+        while True:
+            try:
+                self.train(self.config.rounds)
+                return self.backend.parameters()
+            except ServerLost as loss:
+                self._recover(loss)
+
+    def _back_to(self, t: int, loss: ServerLost) -> None:
+        self._recover(loss)
         self.train(t)
+
+    def _recover(self, loss: ServerLost) -> None:
+        """Have a server again, unless it is lost again and again without a round being done."""
+        self._losses += 1
+        if self._losses > self.config.execution.tries:
+            raise RunFailed(f"the parameter server was lost {self._losses} times: {loss}")
+        logger.warning("the parameter server is rebuilt: %s", str(loss).splitlines()[0])
+        self.backend.recover()
 
     def _finish(self, testing: Evaluation | None) -> dict[str, Scores]:
         """The scores of a test whose round is no longer the last: its slices must still exist."""
-        for _ in range(self.config.execution.tries):
+        while True:
             try:
                 return testing.finish() if testing else {}
-            except ServerLost:
-                self.backend.recover()
-        raise RunFailed("what a test needs was lost with its node; resume the run")
+            except ServerLost as loss:
+                self._recover(loss)

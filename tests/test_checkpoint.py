@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from heterofl_ray import checkpoint, run
+from heterofl_ray import checkpoint, presets, run
 from heterofl_ray.checkpoint import Progress, newest, write
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import DataError
-from heterofl_ray.runner import resume
+from heterofl_ray.runner import make_backend, make_bench, resume
+from heterofl_ray.simulation import Simulation
 
 PARAMETERS = {"w": torch.arange(6.0).view(2, 3), "b": torch.tensor([1.5])}
 
@@ -48,6 +49,12 @@ def test_the_best_may_be_left_out(tmp_path: Path) -> None:
     for round_number in (1, 2, 3):
         write(PARAMETERS, tmp_path, Progress(round_number, "x", [], 9.0 - round_number), 1, False)
     assert kept(tmp_path) == [3]
+
+
+def test_a_score_that_is_not_a_number_is_not_the_best(tmp_path: Path) -> None:
+    for round_number, goodness in enumerate([float("nan"), 80.0, 70.0, 60.0], start=1):
+        put(tmp_path, round_number, goodness, keep=1)
+    assert kept(tmp_path) == [2, 4]
 
 
 def test_the_same_round_can_be_written_again(tmp_path: Path) -> None:
@@ -132,6 +139,25 @@ def test_a_resumed_run_is_the_uninterrupted_one(tiny: ExperimentConfig, round_nu
     assert resumed.summary["levels"] == whole.summary["levels"]
     columns = [name for name in whole.history.column_names if name != "seconds"]
     assert resumed.history.select(columns).equals(whole.history.select(columns))
+
+
+def test_a_state_stays_what_it_was_when_the_next_round_is_committed(
+    tiny: ExperimentConfig, data_root: Path
+) -> None:
+    bench = make_bench(tiny, data_root)
+    backend = make_backend(bench)
+    simulation = Simulation(bench, backend)
+    first = simulation.train(1).state
+    before = {name: tensor.clone() for name, tensor in first.items()}
+    simulation.train(2)
+    backend.close()
+    assert all(torch.equal(first[name], tensor) for name, tensor in before.items())
+
+
+def test_a_runs_own_config_can_be_run_again(tiny: ExperimentConfig) -> None:
+    first = run(tiny)
+    again = run(presets.load(str(Path(first.summary["run_dir"]) / "config.yaml")))
+    assert again.summary["model_sha256"] == first.summary["model_sha256"]
 
 
 def test_a_checkpoint_of_another_experiment_is_refused(tiny: ExperimentConfig) -> None:

@@ -82,6 +82,16 @@ def test_learning_rate_falls_after_each_milestone() -> None:
     assert rates == [1.0, 1.0, 0.5, 0.5, 0.5, 0.25, 0.25]
 
 
+def test_a_preset_run_for_fewer_rounds_loses_the_milestones_it_does_not_come_to() -> None:
+    preset = presets.load("wikitext2-dynamic")
+    assert preset.optimizer.milestones == (25, 50)
+    assert preset.override(["rounds=40"]).optimizer.milestones == (25,)
+    assert preset.override(["rounds=20", "mix=a-e"]).optimizer.milestones == ()
+    assert preset.merge({"rounds": 40}).optimizer.milestones == (25,)
+    with pytest.raises(ConfigError, match="beyond the run"):
+        preset.override(["rounds=40", "optimizer.milestones=[50]"])
+
+
 REFUSED = [
     ({"rouds": 3}, "unknown setting 'rouds': did you mean 'rounds'?"),
     ({"optimizer": {"momentun": 1}}, "did you mean 'optimizer.momentum'?"),

@@ -106,6 +106,22 @@ def test_a_users_own_model_trains(tiny: ExperimentConfig, monkeypatch: pytest.Mo
     assert result.submodel("c")(torch.zeros(1, 1, 8, 8)).shape == (1, 10)
 
 
+def test_running_statistics_in_a_users_model_are_refused(
+    tiny: ExperimentConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "MODELS", dict(registry.MODELS))
+
+    def factory(rate: float) -> torch.nn.Module:
+        width = math.ceil(8 * rate)
+        return torch.nn.Sequential(
+            torch.nn.Conv2d(1, width, 8), torch.nn.BatchNorm2d(width), torch.nn.Flatten()
+        )
+
+    register_model("stateful", factory)
+    with pytest.raises(ConfigError, match=r"1 \(BatchNorm2d\) keeps running statistics"):
+        run(tiny.override(["model=stateful"]))
+
+
 def test_two_runs_in_the_same_second_get_folders_of_their_own(tiny: ExperimentConfig) -> None:
     config = tiny.override(["rounds=1"])
     folders = {run(config).summary["run_dir"] for _ in range(3)}

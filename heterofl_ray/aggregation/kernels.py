@@ -49,19 +49,20 @@ def fused_add(
     rows, columns = places[:1], places[1:]
     width = values.numel() // values.shape[0]
     grid = (-(-values.numel() // BLOCK),)
-    _kernel()[grid](
-        sums,
-        counts,
-        values,
-        _offsets(rows, sums.stride()[:1]),
-        _offsets(columns, sums.stride()[1:]),
-        _count_offsets(rows, counts.shape[:1], counts.stride()[:1]),
-        _count_offsets(columns, counts.shape[1:], counts.stride()[1:]),
-        *_spread_weights(weights.to(counts), values.shape),
-        values.numel(),
-        width,
-        BLOCK=BLOCK,
-    )
+    with torch.cuda.device_of(sums):  # Triton launches on the current device
+        _kernel()[grid](
+            sums,
+            counts,
+            values,
+            _offsets(rows, sums.stride()[:1]),
+            _offsets(columns, sums.stride()[1:]),
+            _count_offsets(rows, counts.shape[:1], counts.stride()[:1]),
+            _count_offsets(columns, counts.shape[1:], counts.stride()[1:]),
+            *_spread_weights(weights.to(counts), values.shape),
+            values.numel(),
+            width,
+            BLOCK=BLOCK,
+        )
 
 
 def _places(selection: Selection, size: int, device: torch.device) -> Tensor:

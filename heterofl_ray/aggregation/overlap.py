@@ -84,8 +84,9 @@ class OverlapMean:
     def commit(self, parameters: Parameters) -> None:
         """Write the means into ``parameters`` in place, then `clear`."""
         for (plan, name), weight in self._weights.items():
-            held = torch.full([1] * self.counts[name].dim(), weight)
-            Window.on(self.counts[name], plan.selections[name]).add(held)
+            counts = self.counts[name]
+            held = torch.full([1] * counts.dim(), weight, device=counts.device)
+            Window.on(counts, plan.selections[name]).add(held)
         for name, parameter in parameters.items():
             counts = self.counts[name]
             means = self.sums[name].div_(counts)

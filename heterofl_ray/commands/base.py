@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -34,7 +35,16 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def print_json(values: Mapping[str, Any]) -> None:
-    print(json.dumps(values), flush=True)
+    print(json.dumps(_finite(values), allow_nan=False), flush=True)
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for what JSON has no number for, as a diverged run's loss."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_table(table: Table) -> None:

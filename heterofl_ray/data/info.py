@@ -58,5 +58,7 @@ def read_info(root: Path, name: str) -> tuple[DataInfo, Path]:
         return DataInfo(**{**values, **lists}), folder
     except FileNotFoundError:
         raise DataError(f"data set {name!r} is not in {root}") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path} is damaged ({error}); remove it and import again") from None

@@ -28,21 +28,31 @@ def pack(root: Path, name: str) -> Shipment:
     }
 
 
-def ensure(root: Path, name: str, shipment: Callable[[], Shipment] | None) -> Path:
-    """A folder on this machine that holds the data set: ``root``, or where it is put now.
+def ensure(root: Path, name: str, folder: str, shipment: Callable[[], Shipment] | None) -> Path:
+    """A place on this machine that holds the data set: ``root``, or where it is put now.
 
-    ``shipment`` is asked for only if the data set is not in ``root`` already. Several processes of
-    a machine may do this at once.
+    ``folder`` names the content that is wanted; another data set of the same name will not do.
+    ``shipment`` is asked for only if it is needed. Several processes may do this at once.
     """
-    if shipment is None or stored_name(name) in stored(root):
-        return root
+    own = Path(tempfile.gettempdir()) / f"heterofl-ray-{folder}"
+    for place in (root, own):
+        if _holds(place, name, folder):
+            return place
+    if shipment is None:
+        raise DataError(f"data set {name!r} in {root} is not the one the run was started with")
+    place = own if stored_name(name) in stored(root) else root
     try:
-        unpack(root, name, shipment())
+        unpack(place, name, shipment())
     except DataError:  # the driver's path cannot be written to here
-        root = Path(tempfile.gettempdir()) / "heterofl-ray-data"
-        if stored_name(name) not in stored(root):
-            unpack(root, name, shipment())
-    return root
+        place = own
+        unpack(place, name, shipment())
+    return place
+
+
+def _holds(root: Path, name: str, folder: str) -> bool:
+    return (
+        stored_name(name) in stored(root) and read_info(root, stored_name(name))[1].name == folder
+    )
 
 
 def unpack(root: Path, name: str, shipment: Shipment) -> None:

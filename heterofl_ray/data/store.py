@@ -10,9 +10,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 import shutil
-import tempfile
+import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -162,7 +161,8 @@ def scratch_folder(root: Path) -> Iterator[Path]:
     """A folder beside the data sets that is gone afterwards, unless it was renamed."""
     try:
         root.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".partial-", dir=root))
+        scratch = _partial(root)  # not mkdtemp: others may share the folder
+        scratch.mkdir()
     except OSError as error:
         raise DataError(f"{root} cannot be written to: {error.strerror}") from None
     try:
@@ -174,7 +174,10 @@ def scratch_folder(root: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    Path(name).replace(path)
+    partial = _partial(path.parent)
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+def _partial(folder: Path) -> Path:
+    return folder / f".partial-{uuid.uuid4().hex}"

@@ -33,6 +33,8 @@ class Setup:
 
     config: ExperimentConfig
     data_root: Path
+    data_folder: str
+    """The name of the data set's folder, which says its content."""
     families: Mapping[str, registry.Family]
     """The driver's models, users' own included."""
     shards: tuple[tuple[str, ...], ...]
@@ -47,7 +49,7 @@ class Setup:
         torch.set_num_threads(self.config.execution.threads)
         registry.MODELS.update(self.families)
         shipment = (lambda: ray.get(shipped[0])) if shipped else None
-        root = shipping.ensure(self.data_root, self.config.data, shipment)
+        root = shipping.ensure(self.data_root, self.config.data, self.data_folder, shipment)
         return Workbench(self.config, root, resolve_device(self.config.execution.device))
 
 

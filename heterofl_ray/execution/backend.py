@@ -23,7 +23,11 @@ TestWork = tuple[CalibrateJob, Slice] | tuple[EvaluateJob, Slice, Any]
 class Batch(Protocol):
     """Jobs under way."""
 
-    def done(self) -> bool: ...
+    def done(self) -> bool:
+        """Whether `results` would answer at once, be it with an error."""
+
+    def abandon(self) -> None:
+        """Nobody wants the results any more."""
 
     def results(self) -> list[Any]:
         """In the order of the jobs, whatever order they were finished in; waits for them."""
@@ -32,6 +36,8 @@ class Batch(Protocol):
 class Backend(Protocol):
     committed: int
     """The last round whose outcome is the global model; 0 at the start."""
+    state: State
+    """The handle of that round's outcome."""
     fallback: Callable[[], tuple[int, Mapping[str, Tensor]] | None] | None
     """Where to find an older state (its round and parameters) when the last one is lost."""
 

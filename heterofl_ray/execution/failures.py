@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from heterofl_ray.errors import RunFailed
+
 
 class Loss(Enum):
     """What happened to a job."""
@@ -33,5 +35,5 @@ def decide(loss: Loss, tries: int, most: int) -> Decision:
     return Decision.RETRY if loss is Loss.RESULT_LOST else Decision.REPLACE
 
 
-class ServerLost(Exception):
+class ServerLost(RunFailed):
     """The parameter server is gone; the round must be done again from the last committed state."""

@@ -26,6 +26,9 @@ class LocalBatch:
     def done(self) -> bool:
         return True
 
+    def abandon(self) -> None:
+        self._work = ()
+
     def results(self) -> list[Any]:
         return [job.run(self._bench, *inputs) for job, *inputs in self._work]
 
@@ -36,6 +39,7 @@ class LocalBackend:
     def __init__(self, bench: Workbench) -> None:
         self.committed = 0
         self.fallback: Callable[[], tuple[int, Mapping[str, Tensor]] | None] | None = None
+        self.state: dict[str, Tensor] = {}
         self._bench = bench
         self._server = ParameterServer(bench)
         self._threads_before = torch.get_num_threads()
@@ -57,7 +61,9 @@ class LocalBackend:
     def commit(self, round_number: int) -> dict[str, Tensor]:
         self._server.commit()
         self.committed = round_number
-        return self._server.parameters
+        # a copy: the next round changes the parameters in place
+        self.state = {name: tensor.clone() for name, tensor in self._server.parameters.items()}
+        return self.state
 
     def test(self, work: Sequence[TestWork]) -> LocalBatch:
         return LocalBatch(self._bench, work)

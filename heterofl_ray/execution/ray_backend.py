@@ -11,7 +11,6 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch import Tensor
 
 from heterofl_ray.clients.jobs import CalibrateJob, ClientReport
@@ -19,10 +18,11 @@ from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.data import shipping
 from heterofl_ray.errors import RunFailed
 from heterofl_ray.execution import cluster
-from heterofl_ray.execution.actors import Place, Server, Setup, Worker, write_parts
+from heterofl_ray.execution.actors import Place, Server, Setup, Worker
 from heterofl_ray.execution.backend import TestWork, TrainWork
 from heterofl_ray.execution.failures import Loss, ServerLost
 from heterofl_ray.execution.ray_pool import Pool, Task
+from heterofl_ray.execution.ray_writer import Writer
 from heterofl_ray.execution.scheduling import CostEstimate
 from heterofl_ray.execution.transport import register_tensors
 from heterofl_ray.mixes import Level
@@ -42,12 +42,23 @@ class RayBatch:
         pool.submit(tasks)
 
     def done(self) -> bool:
-        return all(task.done for task in self._tasks)
+        return any(task.error for task in self._tasks) or all(task.done for task in self._tasks)
+
+    def abandon(self) -> None:
+        self._pool.abandon(self._tasks)
 
     def results(self) -> list[Any]:
         while not self.done():
             self._pool.turn()
+        raise_first(self._tasks)
         return [task.references[0] if task.references else task.result for task in self._tasks]
+
+
+def raise_first(tasks: Sequence[Task]) -> None:
+    """The error of a task that cannot be done, if there is one."""
+    for task in tasks:
+        if task.error is not None:
+            raise task.error
 
 
 class RayBackend:
@@ -63,23 +74,29 @@ class RayBackend:
         self._setup = Setup(
             config,
             bench.data_root,
+            bench.data.dataset.folder.name,
             dict(registry.MODELS),
             tuple(tuple(names) for names in spread(layout, shards)),
         )
         # Put once: each actor's start reads the same object.
         self._setup_reference = ray.put(self._setup)
         self._cost = CostEstimate()
-        self._state: Parts = []
+        self.state: Parts = []
         self._updates = 0
         self._shipment: list[ray.ObjectRef] = []
-        self._writing: ray.ObjectRef | None = None
-        self._unwritten: tuple[Any, ...] = ()
-        self._servers = self._start_servers()
+        self._writer = Writer()
+        self._places: list[Place] = []
+        self._servers: list[Any] = []
         self._pool = Pool(
             self._hire, self._wanted, config.execution.tries, config.execution.patience
         )
-        self._places: list[Place] = []
-        self._with_servers(lambda: None)
+        try:
+            self._servers = self._start_servers()
+            self._pool.fit()
+            self._with_servers(lambda: self._load(0, []))
+        except BaseException:
+            self.close()
+            raise
 
     # ---- workers and servers ----------------------------------------------------------------
 
@@ -188,26 +205,29 @@ class RayBackend:
         A sum may be lost with the node that held it before a server has read it; then its task is
         run again. The servers see to the order and that none counts twice.
         """
-        sent: dict[ray.ObjectRef, int] = {}
-        counted = [0] * len(tasks)
+        sent: dict[ray.ObjectRef, tuple[int, int]] = {}
+        missing = {(n, shard) for n in range(len(tasks)) for shard in range(len(self._servers))}
         under_way: set[int] = set()
-        while min(counted, default=len(self._servers)) < len(self._servers):
+        while missing:
             for number, task in enumerate(tasks):
                 if task.done and number not in under_way:
                     under_way.add(number)
                     self._pool.learn_memory(task.result)
-                    counted[number] = 0
-                    for server, part in zip(self._servers, task.references, strict=True):
-                        sent[server.accumulate.remote(number, part)] = number
+                    for shard, part in enumerate(task.references):
+                        if (number, shard) in missing:
+                            answer = self._servers[shard].accumulate.remote(number, part)
+                            sent[answer] = (number, shard)
             for answer in self._pool.turn(list(sent)):
-                number = sent.pop(answer)
+                number, shard = sent.pop(answer)
+                task = tasks[number]
                 if self._was_counted(answer):
-                    counted[number] += 1
-                    if counted[number] == len(self._servers):
-                        tasks[number].references = ()  # so that the object store can drop it
-                elif tasks[number].done:
+                    missing.discard((number, shard))
+                    if not any((number, other) in missing for other in range(len(self._servers))):
+                        task.references = ()  # so that the object store can drop it
+                elif (number, shard) in missing and task.done:
                     under_way.discard(number)
-                    self._pool.again(tasks[number], Loss.RESULT_LOST)
+                    self._pool.again(task, Loss.RESULT_LOST)
+            raise_first(tasks)
             if meanwhile is not None:
                 meanwhile()
 
@@ -226,11 +246,11 @@ class RayBackend:
         return True
 
     def commit(self, round_number: int) -> Parts:
-        self._state = self._ask_for_parts(
+        self.state = self._ask_for_parts(
             lambda server: server.commit.options(num_returns=2).remote(self._updates)
         )
         self.committed = round_number
-        return self._state
+        return self.state
 
     # ---- tests ------------------------------------------------------------------------------
 
@@ -246,44 +266,27 @@ class RayBackend:
 
     def pool(self, moments: Sequence[ray.ObjectRef]) -> ray.ObjectRef:
         answer, total = self._servers[0].pool.options(num_returns=2).remote(*moments)
-        try:
-            ray.get(answer)
-        except RayError as error:
-            raise ServerLost(str(error)) from None
+        if not self._was_counted(answer):
+            raise ServerLost("statistics were lost on their way to the server")
         return total
 
     def fetch(self, handle: ray.ObjectRef) -> Any:
-        return ray.get(handle)
+        try:
+            return ray.get(handle)
+        except RayError as error:
+            raise ServerLost(str(error)) from None
 
     # ---- states -----------------------------------------------------------------------------
 
     def keep(self, state: Parts, write: Callable[..., None], *arguments: Any) -> None:
-        """Write on the driver's machine, while training goes on."""
-        self._finish_writing()
-        self._unwritten = (write, arguments, *state)
+        """Write on the driver's machine; the driver does not wait for it."""
         here = ray.get_runtime_context().get_node_id()
-        if self._places[0].node == here:
-            self._writing = self._servers[0].write.remote(*self._unwritten)
-        else:
-            self._writing = _write_on(here, self._unwritten)
-
-    def _finish_writing(self) -> None:
-        writing, self._writing = self._writing, None
-        if writing is None:
-            return
-        try:
-            try:
-                ray.get(writing)
-            except RayActorError:  # the server died over it; the state is still there
-                here = ray.get_runtime_context().get_node_id()
-                ray.get(_write_on(here, self._unwritten))
-        except RayTaskError as error:
-            raise RunFailed(f"the checkpoint could not be written: {error.cause}") from None
-        except RayError as error:
-            raise ServerLost(str(error)) from None
+        near = self._servers[0] if self._places[0].node == here else None
+        self._writer.start(near, here, (write, arguments, *state))
 
     def restore(self, round_number: int, parameters: Mapping[str, Tensor]) -> None:
-        self._load(round_number, [ray.put(dict(parameters))])
+        kept = [ray.put(dict(parameters))]
+        self._with_servers(lambda: self._load(round_number, kept))
 
     def recover(self) -> None:
         self._with_servers(self._reload)
@@ -291,7 +294,7 @@ class RayBackend:
     def _reload(self) -> None:
         """Give the servers the last state, or an older one if that is gone."""
         try:
-            self._load(self.committed, self._state)
+            self._load(self.committed, self.state)
         except RayError:
             # The state went down with its node. What is on disk is older, or there is nothing
             # yet and the new servers' initial model is it: rounds are done again from there.
@@ -299,35 +302,25 @@ class RayBackend:
             if older is None:
                 self._load(0, [])
             else:
-                self.restore(*older)
+                self._load(older[0], [ray.put(dict(older[1]))])
 
     def _load(self, round_number: int, state: Parts) -> None:
         if state:
             self._ask(lambda server: server.load.remote(*state))
-        self.committed = round_number
-        self._state = self._ask_for_parts(
-            lambda server: server.state.options(num_returns=2).remote()
-        )
+        loaded = self._ask_for_parts(lambda server: server.state.options(num_returns=2).remote())
+        self.committed, self.state = round_number, loaded
 
     def parameters(self) -> dict[str, Tensor]:
-        parts = ray.get(
-            self._ask_for_parts(lambda server: server.state.options(num_returns=2).remote())
-        )
+        parts = [self.fetch(part) for part in self.state]
         found = {name: tensor.clone() for part in parts for name, tensor in part.items()}
         return {name: found[name] for name in self._bench.layout(self._bench.config.levels.largest)}
 
     def close(self) -> None:
         try:
-            self._finish_writing()
+            self._writer.finish()
         finally:
             self._pool.close()
             for server in self._servers:
                 ray.kill(server)
             if self._started:
                 ray.shutdown()
-
-
-def _write_on(node: str, unwritten: tuple[Any, ...]) -> ray.ObjectRef:
-    """Write from a task of its own on the node ``node``."""
-    there = NodeAffinitySchedulingStrategy(node, soft=False)
-    return ray.remote(num_cpus=0, scheduling_strategy=there)(write_parts).remote(*unwritten)

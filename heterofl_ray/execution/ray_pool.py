@@ -47,6 +47,8 @@ class Task:
     tries: int = 0
     done: bool = False
     abandoned: bool = False
+    error: Exception | None = None
+    """Why it cannot be done; whoever asked for it decides what follows."""
     result: Any = None
     references: Sequence[ray.ObjectRef] = ()
     """What it returned besides its result; stays in the object store."""
@@ -96,9 +98,10 @@ class Pool:
         self._queue: list[Task] = []
         self._last_event = time.monotonic()
         self._said = self._last_event
+        self._stillborn = 0
+        """Workers that died before they were ready, since one last was."""
         self.memory: dict[str, int] = {}
         """Peak GPU bytes of a job of each level, as measured."""
-        self.fit()
 
     # ---- workers ----------------------------------------------------------------------------
 
@@ -181,6 +184,8 @@ class Pool:
         tasks are not handed out ahead, so that no worker ends up with two while another idles.
         """
         for ahead in (0, 1):
+            if not any(seat.place and len(seat.started) == ahead for seat in self._seats):
+                continue
             for task in list(self._queue):
                 if ahead and len(self._queue) <= 2 * len(self._seats):
                     return
@@ -215,11 +220,12 @@ class Pool:
             self._failed(seat, error)
         except (RayActorError, WorkerCrashedError, OutOfMemoryError) as error:
             self._died(seat, error)
-        except ObjectLostError:
-            raise ServerLost("a slice of the global model is lost") from None
+        except ObjectLostError as error:
+            self._give_back(seat, ServerLost(str(error)))
         else:
             if seat.place is None:
                 seat.place = value
+                self._stillborn = 0
                 return
             entry = seat.started.pop(0)
             entry.task.result, entry.task.references = value, entry.rest
@@ -227,21 +233,28 @@ class Pool:
 
     def _failed(self, seat: Seat, error: RayTaskError) -> None:
         """The job's own code raised an error, or its inputs could not be had."""
-        task = seat.started.pop(0).task if seat.started else None
         cause = error.cause
-        if task is not None and task.abandoned:
-            return
-        if isinstance(cause, RayError):
-            raise ServerLost(str(cause)) from None
-        if isinstance(cause, ClientError):
-            raise ClientError(cause.message, cause.trace)
-        what = "a worker's start" if task is None else _named(task)
-        raise RunFailed(f"{what} failed: {type(cause).__name__}: {cause}\n{error}")
+        if not seat.started:
+            raise RunFailed(f"a worker cannot start: {type(cause).__name__}: {cause}\n{error}")
+        if isinstance(cause, (ObjectLostError, RayActorError)):
+            self._give_back(seat, ServerLost(str(cause)))
+        elif isinstance(cause, ClientError):
+            self._give_back(seat, ClientError(cause.message, cause.trace))
+        else:
+            what = _named(seat.started[0].task)
+            reason = f"{what} failed: {type(cause).__name__}: {cause}\n{error}"
+            self._give_back(seat, RunFailed(reason))
+
+    def _give_back(self, seat: Seat, error: Exception) -> None:
+        """A task that cannot be done goes back to whoever asked for it."""
+        seat.started.pop(0).task.error = error
 
     def _died(self, seat: Seat, error: RayError) -> None:
         self._seats.remove(seat)
-        if not seat.started and isinstance(getattr(error, "cause", None), RayTaskError):
-            raise RunFailed(f"a worker cannot start: {error}")
+        if seat.place is None:
+            self._stillborn += 1
+            if getattr(error, "actor_init_failed", False) or self._stillborn > self._tries:
+                raise RunFailed(f"workers cannot start: {error}")
         loss = Loss.OUT_OF_MEMORY if isinstance(error, OutOfMemoryError) else Loss.WORKER_DIED
         for entry in seat.started[1:]:
             entry.task.tries -= 1  # it was only waiting there

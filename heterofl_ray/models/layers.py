@@ -34,7 +34,7 @@ def set_scaler_rate(model: nn.Module, rate: float) -> None:
 class StaticBatchNorm(nn.Module):
     """Batch normalisation (any rank) that keeps no running statistics while training.
 
-    Statistics for testing are put in by `evaluation.calibrate`; testing without them is refused.
+    Statistics for testing are put in by `clients.calibration`; testing without them is refused.
     """
 
     mean: Tensor | None
@@ -115,7 +115,7 @@ def assign(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
     Rows of label axes may be fewer than the model was built with: its layers take what they get.
     """
     for name, parameter in model.named_parameters():
-        parameter.data = parameters[name].clone()
+        parameter.data = parameters[name].to(parameter.device, copy=True)
         parameter.grad = None
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from heterofl_ray.cli import main
+from heterofl_ray.commands.base import print_json
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.result import RunResult
 from heterofl_ray.settings import load_yaml
@@ -89,3 +90,8 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert summary["global"]["perplexity"] > 1
     assert summary["local"] == {}
     assert set(summary["levels"]) == set("abcde")
+
+
+def test_a_diverged_run_still_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"loss": float("nan"), "levels": {"a": [1.0, float("inf")]}})
+    assert json.loads(capsys.readouterr().out) == {"loss": None, "levels": {"a": [1.0, None]}}

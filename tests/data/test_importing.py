@@ -293,3 +293,20 @@ def test_names_that_could_lead_elsewhere_are_refused(
     with pytest.raises(DataError, match="not valid"):
         import_data(root, path, name, NONE)
     assert not root.exists()
+
+
+def test_columns_of_the_test_table_go_by_name_not_by_place(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("a,b,label\n1,10,x\n2,20,y\n3,30,x\n")
+    (tmp_path / "test.csv").write_text("label,b,a\ny,50,5\nx,40,4\n")
+    root = tmp_path / "data"
+    options = Options(test=tmp_path / "test.csv")
+    dataset = import_data(root, tmp_path / "train.csv", "columns", options)
+    assert dataset.test.images.tolist() == [[5.0, 50.0], [4.0, 40.0]]
+
+
+def test_a_column_of_clients_is_known_by_its_name(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i % 2},{i % 3}\n" for i in range(30))
+    (tmp_path / "all.csv").write_text("value,label,client\n" + rows)
+    dataset = import_data(tmp_path / "data", tmp_path / "all.csv", "clients", NONE)
+    assert dataset.info.shape == (1,)
+    assert dataset.info.clients == 3

@@ -9,13 +9,14 @@ import torch
 
 from heterofl_ray.data import shipping
 from heterofl_ray.data.sources import load
+from heterofl_ray.errors import DataError
 
 
 @pytest.mark.parametrize("name", ["digits", "pydocs"])
 def test_what_arrives_is_what_was_sent(name: str, data_root: Path, tmp_path: Path) -> None:
     sent = load(name, data_root)
     parcel = shipping.pack(data_root, name)
-    assert shipping.ensure(tmp_path, name, lambda: parcel) == tmp_path
+    assert shipping.ensure(tmp_path, name, sent.folder.name, lambda: parcel) == tmp_path
     arrived = load(name, tmp_path)
     assert arrived.info == sent.info
     assert arrived.folder.name == sent.folder.name
@@ -25,12 +26,28 @@ def test_what_arrives_is_what_was_sent(name: str, data_root: Path, tmp_path: Pat
 
 
 def test_it_is_asked_for_only_where_it_is_missing(data_root: Path) -> None:
-    load("digits", data_root)
+    folder = load("digits", data_root).folder.name
 
     def unwanted() -> shipping.Shipment:
         raise AssertionError("the data set is there already")
 
-    assert shipping.ensure(data_root, "digits", unwanted) == data_root
+    assert shipping.ensure(data_root, "digits", folder, unwanted) == data_root
+
+
+def test_another_data_set_of_the_same_name_will_not_do(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping.tempfile, "gettempdir", lambda: str(tmp_path / "own"))
+    folder = load("digits", data_root).folder.name
+    parcel = shipping.pack(data_root, "digits")
+    here = tmp_path / "here"
+    other = load("synthetic-images:50", here)
+    (here / "digits.json").write_text((here / f"{other.info.name}.json").read_text())
+    with pytest.raises(DataError, match="not the one the run was started with"):
+        shipping.ensure(here, "digits", folder, None)
+    place = shipping.ensure(here, "digits", folder, lambda: parcel)
+    assert place != here
+    assert load("digits", place).folder.name == folder
 
 
 def test_two_processes_may_unpack_at_once(data_root: Path, tmp_path: Path) -> None:
@@ -44,9 +61,9 @@ def test_two_processes_may_unpack_at_once(data_root: Path, tmp_path: Path) -> No
 def test_a_path_that_cannot_be_written_to_is_replaced(
     data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load("digits", data_root)
+    folder = load("digits", data_root).folder.name
     monkeypatch.setattr(shipping.tempfile, "gettempdir", lambda: str(tmp_path))
     parcel = shipping.pack(data_root, "digits")
-    place = shipping.ensure(Path("/proc/nowhere"), "digits", lambda: parcel)
+    place = shipping.ensure(Path("/proc/nowhere"), "digits", folder, lambda: parcel)
     assert place.is_relative_to(tmp_path)
     assert load("digits", place).info.train == 1438

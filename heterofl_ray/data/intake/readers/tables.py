@@ -17,6 +17,7 @@ from heterofl_ray.errors import DataError
 
 SUFFIXES = (".parquet", ".csv")
 _LABELS = ("label", "labels", "class", "target", "y")
+_CLIENTS = ("client", "writer", "client_id", "writer_id")
 
 
 def is_part(base: str) -> bool:
@@ -36,11 +37,15 @@ def read(place: Path, options: Options) -> Labelled:
     else:
         train = _table(place, [place])
     label = _label(train, options.label, place)
-    return Labelled(
-        _part(train, label, options, place),
-        _part(test, label, options, options.test or place) if test is not None else None,
-        _class_names(train, label),
-    )
+    client = options.client or next((n for n in _CLIENTS if n in train.column_names), None)
+    wanted = [label, *([client] if client else [])]
+    features = [name for name in train.column_names if name not in wanted]
+    parts = [
+        _part(table, wanted, features, options, where)
+        for table, where in ((train, place), (test, options.test or place))
+        if table is not None
+    ]
+    return Labelled(parts[0], parts[1] if len(parts) > 1 else None, _class_names(train, label))
 
 
 def _table(place: Path, files: list[Path]) -> pa.Table:
@@ -72,24 +77,26 @@ def _label(table: pa.Table, wanted: str | None, place: Path) -> str:
     return found
 
 
-def _part(table: pa.Table, label: str, options: Options, place: Path) -> Part:
-    wanted = [label, *([options.client] if options.client else [])]
-    for name in wanted:
+def _part(
+    table: pa.Table, wanted: list[str], features: list[str], options: Options, place: Path
+) -> Part:
+    """Columns by their names: the training table's order holds for the test table too."""
+    for name in (*wanted, *features):
         if name not in table.column_names:
             raise DataError(
                 f"{place} has no column {name!r}; it has {', '.join(table.column_names)}"
             )
-    rest = [name for name in table.column_names if name not in wanted]
-    pictures = next((name for name in rest if _holds_images(table.schema.field(name).type)), None)
+    pictures = next(
+        (name for name in features if _holds_images(table.schema.field(name).type)), None
+    )
     images = (
         decode_all(_encoded(table[pictures], pictures, place), options.size)[1]
         if pictures is not None
-        else _features(table, rest, place)
+        else _features(table, features, place)
     )
+    label, client = wanted[0], wanted[1] if len(wanted) > 1 else None
     return Part(
-        images,
-        _values(table, label, place),
-        _values(table, options.client, place) if options.client else None,
+        images, _values(table, label, place), _values(table, client, place) if client else None
     )
 
 

@@ -1,0 +1,126 @@
+"""The pool's loop with workers that are played by the test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ray.exceptions import ObjectLostError, RayActorError
+
+from heterofl_ray.errors import RunFailed
+from heterofl_ray.execution import ray_pool
+from heterofl_ray.execution.actors import Place
+from heterofl_ray.execution.failures import ServerLost
+from heterofl_ray.execution.ray_pool import Pool, Task
+
+
+class FakeRay:
+    """Just enough of Ray: every reference is ready, and is its own value or error."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ray_pool.ray, "wait", lambda refs, **_: (list(refs), []))
+        monkeypatch.setattr(ray_pool.ray, "get", self.get)
+        monkeypatch.setattr(ray_pool.ray, "kill", lambda actor: None)
+        self.hired = 0
+
+    def get(self, reference: Any) -> Any:
+        if isinstance(reference.value, Exception):
+            raise reference.value
+        return reference.value
+
+
+class Reference:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Method:
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+
+    def options(self, **_: Any) -> Method:
+        return self
+
+    def remote(self, *_: Any) -> Reference:
+        return Reference(self.values.pop(0))
+
+
+class Actor:
+    def __init__(self, arrival: Any, answers: list[Any]) -> None:
+        self.place = Method([arrival])
+        self.work = Method(answers)
+
+
+READY = Place(pid=1, node="n", gpus=(), gpu_bytes=0)
+
+
+def make_pool(fake: FakeRay, actors: list[Actor], tries: int = 3) -> Pool:
+    def hire() -> Actor:
+        fake.hired += 1
+        return actors.pop(0)
+
+    pool = Pool(hire, lambda: 1, tries, patience=1)
+    pool.fit()
+    return pool
+
+
+def died(init_failed: bool = False) -> RayActorError:
+    return RayActorError(actor_init_failed=init_failed)
+
+
+def test_workers_that_die_before_they_are_ready_are_not_hired_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = FakeRay(monkeypatch)
+    pool = make_pool(fake, [Actor(died(), []) for _ in range(50)], tries=3)
+    for _ in range(3):
+        pool.turn()
+    with pytest.raises(RunFailed, match="workers cannot start"):
+        pool.turn()
+    assert fake.hired == 4
+
+
+def test_a_worker_whose_start_raises_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeRay(monkeypatch)
+    pool = make_pool(fake, [Actor(died(init_failed=True), []), Actor(READY, [])])
+    with pytest.raises(RunFailed, match="workers cannot start"):
+        pool.turn()
+
+
+def test_a_task_whose_input_is_lost_goes_back_to_its_owner_and_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lost = ObjectLostError("ab" * 14, None, "")
+    fake = FakeRay(monkeypatch)
+    pool = make_pool(fake, [Actor(READY, [lost, "fine"])])
+    broken, other = (Task("work", job=None, inputs=(), level="a") for _ in range(2))
+    pool.submit([broken, other])
+    for _ in range(4):
+        pool.turn()
+    assert isinstance(broken.error, ServerLost)
+    assert not broken.done
+    assert (other.done, other.result, other.error) == (True, "fine", None)
+
+
+def test_a_task_of_a_worker_that_died_is_done_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeRay(monkeypatch)
+    pool = make_pool(fake, [Actor(READY, [died()]), Actor(READY, ["fine"])])
+    task = Task("work", job=None, inputs=(), level="a")
+    pool.submit([task])
+    for _ in range(5):
+        pool.turn()
+    assert (task.done, task.result, task.tries, fake.hired) == (True, "fine", 2, 2)
+
+
+def test_an_abandoned_task_is_not_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeRay(monkeypatch)
+    pool = make_pool(fake, [Actor(READY, [died()]), Actor(READY, [])])
+    task = Task("work", job=None, inputs=(), level="a")
+    pool.submit([task])
+    pool.turn()  # the worker arrives
+    pool._hand_out()
+    pool.abandon([task])
+    for _ in range(3):
+        pool.turn()
+    assert not task.done
+    assert task.tries == 1
