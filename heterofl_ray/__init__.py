@@ -31,6 +31,10 @@ _HOME = {
 __all__ = ["ConfigError", "DataError", "ExperimentConfig", "presets", "register_model", "run"]
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 def __getattr__(name: str) -> Any:
     if name == "presets":
         return import_module("heterofl_ray.presets")

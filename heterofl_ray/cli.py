@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
@@ -39,13 +40,25 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _warning_line(message: Warning | str, *_: object, **__: object) -> str:
+    return f"heterofl-ray: warning: {message}\n"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parsed = make_parser().parse_args(arguments)
     try:
-        parsed.execute(parsed)
+        plain, warnings.formatwarning = warnings.formatwarning, _warning_line
+        try:
+            parsed.execute(parsed)
+        finally:
+            warnings.formatwarning = plain
     except (ConfigError, DataError) as error:
         line = " ".join(str(error).split())
         print(f"heterofl-ray: error: {line}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"heterofl-ray: error: {place}{error.strerror or error}", file=sys.stderr)
         return 2
     except ClientError as error:
         print(f"{error.trace}heterofl-ray: error: {error}", file=sys.stderr)

@@ -173,7 +173,8 @@ def _shorten(values: dict[str, Any], rounds: Any) -> None:
 def parse_partition(text: str) -> tuple[str, int | float | None]:
     kind, _, argument = text.partition(":")
     if kind not in PARTITIONS:
-        raise ConfigError.unknown("partition", text, PARTITIONS)
+        forms = [PARTITION_EXAMPLES.get(name, name) for name in PARTITIONS]
+        raise ConfigError.unknown("partition", text, forms)
     number = PARTITIONS[kind]
     if number is None:
         if argument:

@@ -25,7 +25,7 @@ class Progress(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
 
-    def start(self, config: ExperimentConfig, folder: Path, done: int) -> None: ...
+    def start(self, config: ExperimentConfig, folder: Path, done: int, moved: float) -> None: ...
 
     def update(self, record: RoundRecord) -> None: ...
 
@@ -44,7 +44,7 @@ class Silent:
     ) -> None:
         return None
 
-    def start(self, config: ExperimentConfig, folder: Path, done: int) -> None:
+    def start(self, config: ExperimentConfig, folder: Path, done: int, moved: float) -> None:
         return None
 
     def update(self, record: RoundRecord) -> None:
@@ -76,7 +76,7 @@ class Shown(Silent):
     ) -> None:
         self._bar.stop()
 
-    def start(self, config: ExperimentConfig, folder: Path, done: int) -> None:
+    def start(self, config: ExperimentConfig, folder: Path, done: int, moved: float) -> None:
         self._largest = config.levels.largest.name
         self._rounds = config.rounds
         self._started = time.perf_counter()
@@ -86,7 +86,12 @@ class Shown(Silent):
             soft_wrap=True,
         )
         self._done_before = done
-        self._task = self._bar.add_task("starting", total=config.rounds, completed=done)
+        self._megabytes = moved
+        self._task = self._bar.add_task(
+            "starting workers" if config.execution.backend == "ray" else "starting",
+            total=config.rounds,
+            completed=done,
+        )
         self._bar.start()
 
     def update(self, record: RoundRecord) -> None:

@@ -29,7 +29,7 @@ from heterofl_ray.tracking import History, write_json
 Parameters = Mapping[str, Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """What `run` gives back, and what `RunResult.open` reads from a run's folder."""
 
@@ -41,6 +41,9 @@ class RunResult:
     parameters: Parameters
     statistics: Parameters
     """'LEVEL/LAYER.mean' and '….variance' of every tested level's static batch norms."""
+
+    def __repr__(self) -> str:
+        return f"RunResult({self.summary['run_dir']!r}, global={self.summary['global']})"
 
     def global_model(self) -> nn.Module:
         """The global model, ready for inference."""

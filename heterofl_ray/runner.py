@@ -12,7 +12,7 @@ from types import FrameType
 
 from torch import Tensor, nn
 
-from heterofl_ray import checkpoint, preflight
+from heterofl_ray import checkpoint, preflight, presets
 from heterofl_ray.clients.calibration import Moments
 from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
@@ -32,12 +32,17 @@ CHECKPOINTS = "checkpoints"
 
 
 def run(
-    config: ExperimentConfig,
+    config: ExperimentConfig | str,
     *,
     data_dir: Path | str | None = None,
     progress: Progress | None = None,
 ) -> RunResult:
-    """Train as ``config`` says. Equal configs give equal models, byte for byte."""
+    """Train as ``config`` says, or as the preset or YAML file of that name says.
+
+    Equal configs give equal models, byte for byte.
+    """
+    if isinstance(config, str):
+        config = presets.load(config)
     root = data_place(data_dir)
     preflight.check(config, stored(root))
     bench = make_bench(config, root)
@@ -119,24 +124,26 @@ class _Run:
 
     def complete(self, last: checkpoint.Checkpoint | None = None) -> RunResult:
         started = time.perf_counter()
-        backend = make_backend(self._bench)
-        try:
-            # only now: Ray sets a handler of its own for SIGTERM when it starts
-            with stopping(), self._progress as shown:
-                backend.fallback = self._older_state
-                simulation = Simulation(self._bench, backend)
-                if last is not None:
-                    backend.restore(last.progress.round_number, last.parameters)
-                    self._history.rows = [dict(row) for row in last.progress.rows]
-                    self._kept = last.progress.round_number
-                shown.start(self._config, self._folder, backend.committed)
-                self._rounds(simulation, backend, shown)
-                parameters = simulation.final()
-                if not self._scores:  # resumed after the last round
-                    self._scores = simulation.test(self._config.rounds)
-                statistics = _statistics(self._scores, backend)
-        finally:
-            backend.close()
+        if last is not None:
+            self._history.rows = [dict(row) for row in last.progress.rows]
+            self._kept = last.progress.round_number
+        with self._progress as shown:
+            moved = 2 * self._history.total("megabytes_down")
+            shown.start(self._config, self._folder, self._kept, moved)
+            backend = make_backend(self._bench)
+            try:
+                with stopping():  # only now: Ray sets a handler for SIGTERM when it starts
+                    backend.fallback = self._older_state
+                    if last is not None:
+                        backend.restore(last.progress.round_number, last.parameters)
+                    simulation = Simulation(self._bench, backend)
+                    self._rounds(simulation, backend, shown)
+                    parameters = simulation.final()
+                    if not self._scores:  # resumed after the last round
+                        self._scores = simulation.test(self._config.rounds)
+                    statistics = _statistics(self._scores, backend)
+            finally:
+                backend.close()
         return self._result(parameters, statistics, time.perf_counter() - started)
 
     def _rounds(self, simulation: Simulation, backend: Backend, shown: Progress) -> None:

@@ -35,7 +35,7 @@ class NetworkConfig(Checked):
     def _check_together(self) -> None:
         if self.embedding % self.heads:
             raise ConfigError.of(
-                "network.embedding", self.embedding, f"must be a multiple of heads={self.heads}"
+                "network.heads", self.heads, f"must divide network.embedding={self.embedding}"
             )
 
 

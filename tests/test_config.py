@@ -126,7 +126,7 @@ REFUSED = [
     ({"optimizer": {"milestones": [0]}}, "1 or more"),
     ({"optimizer": {"name": "sdg"}}, "did you mean 'sgd'?"),
     ({"network": {"scaler": "yes please"}}, "true or false"),
-    ({"network": {"embedding": 30, "heads": 8}}, "multiple of heads=8"),
+    ({"network": {"embedding": 30, "heads": 8}}, "must divide network.embedding=30"),
     ({"network": {"hidden": [0]}}, "network.hidden"),
     ({"network": {"norm": "bn"}}, "network.norm='bn'"),
     ({"capability": {"low": 0.9, "high": 0.1}}, "at most high"),

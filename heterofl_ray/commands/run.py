@@ -78,7 +78,7 @@ def show_result(summary: Mapping[str, Any], as_json: bool) -> None:
 
     (largest, _), *smaller = summary["levels"].items()
     add(f"global model (level {largest})", summary["global"])
-    if summary["local"]:
+    if summary["local"] and summary["local"] != summary["global"]:
         add("the same on each client's own labels", summary["local"])
     if smaller:
         table.add_section()

@@ -25,5 +25,6 @@ def execute(arguments: argparse.Namespace) -> None:
 
     table = Table("setting", "default", "what it does")
     for name, entry in settings.items():
-        table.add_row(name, str(entry["default"]), entry["about"])
+        choices = f" (one of: {', '.join(entry['choices'])})" if entry["choices"] else ""
+        table.add_row(name, str(entry["default"]), entry["about"] + choices)
     print_table(table)

@@ -77,6 +77,17 @@ def test_one_line_and_exit_code_2(
     assert not list(Path().glob("runs/*/result.json"))
 
 
+def test_a_folder_that_may_not_be_read_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(self: Path, *_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "glob", refuse)
+    assert main([*RUN, "--data-dir", "."]) == 2
+    assert "Permission denied" in capsys.readouterr().err
+
+
 def test_a_damaged_data_set_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "digits.json").write_text("{")
     assert main([*RUN, "--data-dir", str(tmp_path)]) == 2

@@ -63,7 +63,6 @@ def test_the_table_names_every_level(capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     for words in (
         "global model (level a)",
-        "own labels",
         "sub-model b",
         "sub-model e",
         "accuracy",

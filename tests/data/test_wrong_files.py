@@ -90,7 +90,7 @@ def test_a_test_part_of_another_size(files: Files, picture: Picture, refused: Re
 
 
 def test_a_file_that_is_no_image(files: Files, refused: Refused) -> None:
-    refused(files({"train/a/1.png": b"hello"}), "train/a/1.png is not a readable image")
+    refused(files({"train/a/1.png": b"hello"}), "train/a/1.png is not an image of a known format")
 
 
 def test_a_truncated_image(files: Files, picture: Picture, refused: Refused) -> None:

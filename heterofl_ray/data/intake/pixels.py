@@ -66,7 +66,9 @@ def _decode(file: tuple[str, bytes], size: tuple[int, int] | None) -> Pixels:
             plain = image.convert("L" if image.mode in _GREY else "RGB")
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         raise DataError(f"{name} is over 64 megapixels") from None
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError) as error:
+    except UnidentifiedImageError:
+        raise DataError(f"{name} is not an image of a known format") from None
+    except (OSError, ValueError, SyntaxError, EOFError) as error:
         raise DataError(f"{name} is not a readable image: {error}") from None
     if size is not None and plain.size != (size[1], size[0]):
         plain = plain.resize((size[1], size[0]), Image.Resampling.BILINEAR)

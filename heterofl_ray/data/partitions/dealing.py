@@ -189,7 +189,9 @@ def _choose(ids: Integers, clients: int, random: np.random.Generator) -> Integer
     known = np.unique(ids)
     if clients > len(known):
         raise ConfigError.of(
-            "clients", clients, f"partition=natural: the data has {len(known)} clients of its own"
+            "clients",
+            clients,
+            f"partition=natural: the data has {len(known)} clients of its own; set that or fewer",
         )
     return np.sort(random.choice(known, clients, replace=False))
 
