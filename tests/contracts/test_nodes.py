@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 def test_a_node_that_leaves_or_joins_does_not_change_the_model(
     what: str, tmp_path: Path, data_root: Path
 ) -> None:
-    config = make_config("conv", "rounds=40", "evaluate_every=20", f"tracking.root={tmp_path}/runs")
+    config = make_config("conv", "rounds=60", "evaluate_every=20", f"tracking.root={tmp_path}/runs")
     expected = run(config.override([f"tracking.root={tmp_path}/local"])).summary
     on_ray = config.override(["execution.backend=ray", "execution.tries=20"])
     (tmp_path / "config.yaml").write_text(on_ray.to_yaml())
@@ -38,9 +38,7 @@ def test_a_node_that_leaves_or_joins_does_not_change_the_model(
     assert done.returncode == 0, done.stderr[-3000:]
     # Ray may print lines of its own behind ours
     found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
-    if what == "remove":
-        assert found["nodes"] == 1
-    else:
-        assert found["workers"] == 2
+    assert 3 <= found["changed_in"] < config.rounds, "the run was over before the change"
+    assert found["workers"] == 2
     assert found["model_sha256"] == expected["model_sha256"]
     assert found["levels"] == expected["levels"]

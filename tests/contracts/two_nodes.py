@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,44 +25,42 @@ from .conftest import actor_processes
 SMALL = {"object_store_memory": 150 * 1024**2}
 
 
-class Joining(Silent):
-    """A second node joins after the third round; counts the workers there are."""
+class Changing(Silent):
+    """After the third round a node joins; or one leaves, a moment into the fourth."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, second: Any) -> None:
         self.cluster = cluster
+        self.second = second
+        self.rounds = 0
         self.workers = 0
+        self.changed_in = 0
+        self.thread = threading.Timer(0.03, self._remove)
 
     def update(self, record: RoundRecord) -> None:
-        if record.round_number == 3:
-            self.cluster.add_node(num_cpus=1, **SMALL)
+        self.rounds = record.round_number
+        if self.rounds == 3:
+            if self.second is not None:
+                self.thread.start()
+            else:
+                self.cluster.add_node(num_cpus=1, **SMALL)
+                self.changed_in = self.rounds
         self.workers = max(self.workers, len(actor_processes("Worker")))
+
+    def _remove(self) -> None:
+        self.cluster.remove_node(self.second, allow_graceful=False)
+        self.changed_in = self.rounds + 1
 
 
 def main(path: str, data_dir: str, what: str) -> None:
     cluster = Cluster()
     cluster.add_node(num_cpus=1, include_dashboard=False, **SMALL)
+    second = cluster.add_node(num_cpus=1, **SMALL) if what == "remove" else None
+    cluster.connect(namespace="heterofl")
+    changing = Changing(cluster, second)
     config = ExperimentConfig.from_dict(load_yaml(Path(path)))
-    told: dict[str, Any] = {}
-    if what == "remove":
-        second = cluster.add_node(num_cpus=1, **SMALL)
-        cluster.connect(namespace="heterofl")
-
-        def remove() -> None:
-            while not list(Path(config.tracking.root).glob("*/checkpoints/round-*")):
-                time.sleep(0.02)
-            cluster.remove_node(second, allow_graceful=False)
-
-        thread = threading.Thread(target=remove)
-        thread.start()
-        result = run(config, data_dir=data_dir)
-        thread.join()
-        told["nodes"] = sum(node["Alive"] for node in ray.nodes())
-    else:
-        cluster.connect(namespace="heterofl")
-        joining = Joining(cluster)
-        result = run(config, data_dir=data_dir, progress=joining)
-        told["workers"] = joining.workers
-    print(json.dumps({**result.summary, **told}))
+    result = run(config, data_dir=data_dir, progress=changing)
+    told = {"changed_in": changing.changed_in, "workers": changing.workers}
+    print(json.dumps({**result.summary, **told}), flush=True)
     ray.shutdown()
     cluster.shutdown()
 
