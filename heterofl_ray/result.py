@@ -99,7 +99,9 @@ class RunResult:
             settings = load_yaml(folder / "config.yaml")
             settings.pop("data_dir", None)
             config = ExperimentConfig.from_dict(settings)
-            spec = make_spec(config, tuple(values.pop("input_shape")), values.pop("outputs"))
+            spec = registry.make_spec(
+                config, tuple(values.pop("input_shape")), values.pop("outputs")
+            )
             history = pq.read_table(folder / "history.parquet")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{folder} is not the folder of a finished run: {error}") from None
@@ -112,11 +114,6 @@ class RunResult:
             state.load(folder / "model.safetensors"),
             state.load(folder / "statistics.safetensors"),
         )
-
-
-def make_spec(config: ExperimentConfig, input_shape: tuple[int, ...], outputs: int) -> ModelSpec:
-    norm = registry.family(config.model).default_norm
-    return ModelSpec(config.model, input_shape, outputs, config.network, norm)
 
 
 def summarise(

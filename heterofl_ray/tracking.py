@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
@@ -84,9 +83,6 @@ class History:
 
     def total(self, name: str) -> float:
         return sum(row[name] or 0 for row in self.rows)
-
-    def write(self, path: Path) -> None:
-        pq.write_table(self.table(), path)
 
 
 def _flat_scores(scores: Mapping[str, Scores], largest: str) -> dict[str, float]:

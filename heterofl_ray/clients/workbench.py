@@ -51,13 +51,7 @@ class Workbench:
 
     @cached_property
     def spec(self) -> ModelSpec:
-        return ModelSpec(
-            self.config.model,
-            self.data.input_shape,
-            self.data.outputs,
-            self.config.network,
-            registry.family(self.config.model).default_norm,
-        )
+        return registry.make_spec(self.config, self.data.input_shape, self.data.outputs)
 
     @cached_property
     def masked(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.models.spec import ModelSpec
 
@@ -81,6 +82,12 @@ def family(name: str) -> Family:
     if name not in MODELS:
         raise ConfigError.unknown("model", name, MODELS)
     return MODELS[name]
+
+
+def make_spec(config: ExperimentConfig, input_shape: tuple[int, ...], outputs: int) -> ModelSpec:
+    """What a config's model must fit, for data of this shape."""
+    norm = family(config.model).default_norm
+    return ModelSpec(config.model, input_shape, outputs, config.network, norm)
 
 
 def build(spec: ModelSpec, rate: float) -> nn.Module:
