@@ -1,7 +1,11 @@
-"""Static batch norm's statistics: averages over batches of their means and variances.
+"""Static batch norm's statistics, from one pass over the clients' training data.
 
-Batches are independent of one another in training mode, so clients can be queried in parallel and
-their sums added; the result is what BatchNorm(momentum=None) would have gathered one by one.
+Batches are independent of one another in training mode, so parts of the data can be queried in
+parallel and their sums added. ``evaluation.calibrate`` says what the sums become:
+
+- pooled: the mean and variance of all values that a layer saw. Batches may be of any size.
+- per-batch: the plain averages of the batches' means and unbiased variances, which is what
+  BatchNorm(momentum=None) gathers one by one. As the paper, with batches of ``batch_size``.
 """
 
 from __future__ import annotations
@@ -17,29 +21,33 @@ from heterofl_ray.models.layers import StaticBatchNorm
 
 @dataclass
 class Moments:
-    """Sums over batches of each norm layer's input mean and unbiased variance, in float64."""
+    """Sums over batches of what each norm layer saw, in float64."""
 
-    batches: int = 0
+    pooled: bool = False
+    weight: float = 0.0
+    """Examples if pooled, else batches."""
     means: dict[str, Tensor] = field(default_factory=dict)
-    variances: dict[str, Tensor] = field(default_factory=dict)
+    seconds: dict[str, Tensor] = field(default_factory=dict)
+    """Second moments if pooled, else unbiased variances."""
 
     def add(self, other: Moments) -> None:
-        self.batches += other.batches
-        for mine, theirs in ((self.means, other.means), (self.variances, other.variances)):
+        self.weight += other.weight
+        for mine, theirs in ((self.means, other.means), (self.seconds, other.seconds)):
             for name, tensor in theirs.items():
                 mine[name] = mine[name] + tensor if name in mine else tensor
 
     def averages(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """Each layer's mean and variance over all batches."""
-        return {
-            name: (self.means[name] / self.batches, self.variances[name] / self.batches)
-            for name in self.means
-        }
+        """Each layer's mean and variance."""
+        found = {}
+        for name in self.means:
+            mean, second = self.means[name] / self.weight, self.seconds[name] / self.weight
+            found[name] = (mean, (second - mean.square()).clamp_min(0) if self.pooled else second)
+        return found
 
 
 def pooled(parts: Sequence[Moments]) -> Moments:
-    """The sum of several clients' moments, in their order."""
-    total = Moments()
+    """The sum of several parts' moments, in their order."""
+    total = Moments(parts[0].pooled)
     for part in parts:
         total.add(part)
     return total
@@ -50,35 +58,40 @@ def needs_calibration(model: nn.Module) -> bool:
 
 
 @torch.no_grad()
-def gather_moments(model: nn.Module, batches: Iterable[Tensor]) -> Moments:
+def gather_moments(model: nn.Module, batches: Iterable[Tensor], pooled: bool = False) -> Moments:
     """Run ``batches`` through the model in training mode and note what its norm layers see."""
-    moments = Moments()
-    hooks = [
-        module.register_forward_pre_hook(_note(name, moments))
+    moments = Moments(pooled)
+    layers = [
+        (name, module)
         for name, module in model.named_modules()
         if isinstance(module, StaticBatchNorm)
     ]
+    for name, layer in layers:
+        layer.observer = _note(name, moments)
     model.train()
     try:
         for inputs in batches:
             model(inputs)
-            moments.batches += 1
+            moments.weight += len(inputs) if pooled else 1
     finally:
-        for hook in hooks:
-            hook.remove()
+        for _, layer in layers:
+            layer.observer = None
     return moments
 
 
-def _note(name: str, moments: Moments) -> Callable[[nn.Module, tuple[Tensor]], None]:
-    def hook(module: nn.Module, inputs: tuple[Tensor]) -> None:
-        axes = [axis for axis in range(inputs[0].dim()) if axis != 1]
-        values = inputs[0].numel() // inputs[0].shape[1]
-        variance, mean = torch.var_mean(inputs[0], axes, correction=min(1, values - 1))
-        for sums, value in ((moments.means, mean), (moments.variances, variance)):
-            value = value.double()
+def _note(name: str, moments: Moments) -> Callable[[Tensor, Tensor, Tensor], None]:
+    def note(inputs: Tensor, mean: Tensor, variance: Tensor) -> None:
+        mean, variance = mean.double(), variance.double()
+        if moments.pooled:
+            weight = len(inputs)
+            first, second = weight * mean, weight * (variance + mean.square())
+        else:
+            values = inputs.numel() // inputs.shape[1]
+            first, second = mean, variance * (values / max(1, values - 1))
+        for sums, value in ((moments.means, first), (moments.seconds, second)):
             sums[name] = sums[name] + value if name in sums else value
 
-    return hook
+    return note
 
 
 def put_statistics(model: nn.Module, moments: Moments) -> None:

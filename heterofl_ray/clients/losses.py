@@ -10,34 +10,71 @@ others: absent labels add exp(0) = 1 each to the softmax's denominator, so
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 
-def masked_cross_entropy(logits: Tensor, targets: Tensor, held: Tensor | None = None) -> Tensor:
-    """Mean cross-entropy over all positions, with the logits of labels not ``held`` set to 0.
+@dataclass(frozen=True)
+class Objective:
+    """A local loss with what it knows about one client.
 
-    ``logits`` has the labels on its last axis; ``held`` are label numbers (None: all).
+    The function is the same for all clients and the client's part is a tensor, so that a trainer
+    may compile the one and feed it the other.
     """
-    return F.cross_entropy(mask_logits(logits, held).flatten(0, -2), targets.flatten())
+
+    function: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    client: Tensor | None
+
+    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return self.function(logits, targets, self.client)
+
+    @classmethod
+    def masked(cls, held: Tensor | None, labels: int, device: torch.device) -> Objective:
+        """Over all ``labels``, of which a client knows those ``held`` (None: all)."""
+        return cls(masked_cross_entropy, None if held is None else absent(held, labels).to(device))
+
+    @classmethod
+    def sliced(cls, absent: int, device: torch.device) -> Objective:
+        """Over a client's own labels alone, where ``absent`` others exist."""
+        if not absent:
+            return cls(sliced_cross_entropy, None)
+        # float64, so that a loss in any precision has it exactly
+        return cls(
+            sliced_cross_entropy,
+            torch.tensor(math.log(absent), dtype=torch.float64, device=device),
+        )
 
 
-def mask_logits(logits: Tensor, held: Tensor | None) -> Tensor:
-    if held is None:
-        return logits
-    absent = torch.ones(logits.shape[-1], dtype=torch.bool, device=logits.device)
-    absent[held] = False
-    return logits.masked_fill(absent, 0)
+def absent(held: Tensor, labels: int) -> Tensor:
+    """True for each of ``labels`` that is not among those ``held``."""
+    mask = torch.ones(labels, dtype=torch.bool)
+    mask[held] = False
+    return mask
 
 
-def sliced_cross_entropy(logits: Tensor, targets: Tensor, absent: int) -> Tensor:
+def masked_cross_entropy(logits: Tensor, targets: Tensor, absent: Tensor | None = None) -> Tensor:
+    """Mean cross-entropy over all positions, with the logits of labels ``absent`` set to 0.
+
+    ``logits`` has the labels on its last axis; ``absent`` is a mask over them (None: none is).
+    """
+    if absent is not None:
+        logits = logits.masked_fill(absent, 0)
+    return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
+
+
+def sliced_cross_entropy(
+    logits: Tensor, targets: Tensor, log_absent: Tensor | None = None
+) -> Tensor:
     """`masked_cross_entropy` from the held labels' logits alone.
 
-    ``targets`` count within the held labels; ``absent`` is how many labels are not held.
+    ``targets`` count within the held labels; ``log_absent`` is the logarithm of how many labels
+    are not held (None: all are).
     """
     total = logits.logsumexp(-1)
-    if absent:
-        total = torch.logaddexp(total, total.new_tensor(math.log(absent)))
+    if log_absent is not None:
+        total = torch.logaddexp(total, log_absent.to(total.dtype))
     return (total - logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)).mean()

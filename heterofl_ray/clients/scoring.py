@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,32 @@ def score(logits: Tensor, targets: Tensor) -> Score:
         loss=float(F.cross_entropy(flat, truth, reduction="sum").double()),
         correct=int((flat.argmax(-1) == truth).sum()),
     )
+
+
+@runtime_checkable
+class Headed(Protocol):
+    """A model whose logits are one linear layer of what comes before it."""
+
+    head: nn.Linear
+
+    def hidden(self, inputs: Tensor) -> Tensor: ...
+
+
+# Words whose logits are computed at once: few enough to stay in a core's cache.
+TILE = 512
+
+
+def headed_score(hidden: Tensor, head: nn.Linear, targets: Tensor) -> Score:
+    """The loss alone, from a vocabulary's logits that are never all there.
+
+    The loss is log(sum of exp(z)) - z_y, and the sum can be taken tile by tile.
+    """
+    flat, truth = hidden.flatten(0, -2), targets.flatten()
+    weights, biases = head.weight.split(TILE), head.bias.split(TILE)
+    sums = [F.linear(flat, *tile).logsumexp(-1) for tile in zip(weights, biases, strict=True)]
+    own = (flat * head.weight[truth]).sum(-1) + head.bias[truth]
+    loss = torch.stack(sums).logsumexp(0) - own
+    return Score(examples=truth.numel(), loss=float(loss.double().sum()))
 
 
 def testing_mode(model: nn.Module) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from heterofl_ray.clients.losses import masked_cross_entropy, sliced_cross_entropy
-from heterofl_ray.clients.trainer import Batch, train
+from heterofl_ray.clients.trainers.base import Batch
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.mixes import Level
 from heterofl_ray.models.layers import assign, parameters_of
@@ -49,17 +47,14 @@ def client_update(
     batches = local_batches(bench, client, round_number)
     if bench.sliced and labels is not None:
         batches = within(labels.to(bench.device), batches)
-        loss = partial(sliced_cross_entropy, absent=bench.data.outputs - len(labels))
-    else:
-        loss = partial(masked_cross_entropy, held=labels)
     with bench.streams.layers("dropout", round_number, client):
-        mean_loss = train(model, batches, loss, bench.config.optimizer, lr)
+        loss = bench.trainer(level).train(model, batches, bench.objective(labels), lr)
 
     trained = parameters_of(model)
     return LocalUpdate(
         parameters=trained if bench.sliced or labels is None else own_rows.extract(trained),
         labels=labels,
-        loss=mean_loss,
+        loss=loss,
         examples=bench.data.examples(client),
         moved=sum(tensor.numel() for tensor in start.values()),
     )

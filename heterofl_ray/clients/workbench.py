@@ -7,8 +7,11 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from heterofl_ray.clients.losses import Objective
+from heterofl_ray.clients.trainers.base import Trainer
+from heterofl_ray.clients.trainers.choice import make_trainer
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.images import ImageClients
 from heterofl_ray.data.sources import load
@@ -31,6 +34,7 @@ class Workbench:
     device: torch.device
     _models: dict[float, nn.Module] = field(default_factory=dict)
     _layouts: dict[float, Layout] = field(default_factory=dict)
+    _trainers: dict[float, Trainer] = field(default_factory=dict)
 
     @cached_property
     def streams(self) -> Streams:
@@ -72,6 +76,18 @@ class Workbench:
             set_scaler_rate(model, level.rate / self.config.levels.largest.rate)
             self._models[level.rate] = model
         return self._models[level.rate]
+
+    def trainer(self, level: Level) -> Trainer:
+        """The way clients of a level are trained."""
+        if level.rate not in self._trainers:
+            self._trainers[level.rate] = make_trainer(self, level)
+        return self._trainers[level.rate]
+
+    def objective(self, labels: Tensor | None) -> Objective:
+        """The local loss of a client that holds ``labels`` (None: all)."""
+        if self.sliced and labels is not None:
+            return Objective.sliced(self.data.outputs - len(labels), self.device)
+        return Objective.masked(labels, self.data.outputs, self.device)
 
     def layout(self, level: Level) -> Layout:
         if level.rate not in self._layouts:

@@ -7,13 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heterofl_ray.clients.losses import masked_cross_entropy, sliced_cross_entropy
+from heterofl_ray.clients.losses import Objective, absent, masked_cross_entropy
 
 
 def test_absent_labels_get_logit_zero_not_minus_infinity() -> None:
     """Logits (2, 1, 5), labels {0, 1} held, truth 0: exp(0) = 1 stands for the absent one."""
     loss = masked_cross_entropy(
-        torch.tensor([[2.0, 1.0, 5.0]]), torch.tensor([0]), torch.tensor([0, 1])
+        torch.tensor([[2.0, 1.0, 5.0]]), torch.tensor([0]), torch.tensor([False, False, True])
     )
     assert loss.item() == pytest.approx(math.log(math.e**2 + math.e + 1) - 2, rel=1e-6)
 
@@ -21,13 +21,14 @@ def test_absent_labels_get_logit_zero_not_minus_infinity() -> None:
 def test_holding_all_labels_is_plain_cross_entropy() -> None:
     logits, targets = torch.randn(4, 7), torch.tensor([0, 6, 2, 2])
     plain = torch.nn.functional.cross_entropy(logits, targets)
-    assert torch.equal(masked_cross_entropy(logits, targets, torch.arange(7)), plain)
+    assert torch.equal(masked_cross_entropy(logits, targets, absent(torch.arange(7), 7)), plain)
     assert torch.equal(masked_cross_entropy(logits, targets), plain)
 
 
 def test_absent_labels_get_no_gradient() -> None:
     logits = torch.randn(3, 5, requires_grad=True)
-    masked_cross_entropy(logits, torch.tensor([1, 1, 4]), torch.tensor([1, 4])).backward()
+    held = absent(torch.tensor([1, 4]), 5)
+    masked_cross_entropy(logits, torch.tensor([1, 1, 4]), held).backward()
     assert logits.grad is not None
     assert logits.grad[:, [0, 2, 3]].abs().max() == 0
     assert logits.grad[:, [1, 4]].abs().min() > 0
@@ -45,8 +46,9 @@ def test_sliced_equals_masked_in_value_and_gradient(
     full = (scale * torch.randn(2, 3, vocabulary, dtype=torch.float64)).requires_grad_()
     own = full.detach()[..., held].clone().requires_grad_()
     local = torch.randint(0, len(held), (2, 3))
-    plain = masked_cross_entropy(full, held[local], held)
-    sliced = sliced_cross_entropy(own, local, vocabulary - len(held))
+    cpu = torch.device("cpu")
+    plain = Objective.masked(held, vocabulary, cpu)(full, held[local])
+    sliced = Objective.sliced(vocabulary - len(held), cpu)(own, local)
     assert torch.allclose(plain, sliced, rtol=1e-10, atol=1e-10)
     plain.backward()
     sliced.backward()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from heterofl_ray.aggregation.overlap import OverlapMean
 from heterofl_ray.clients.jobs import TrainJob
-from heterofl_ray.clients.losses import masked_cross_entropy, sliced_cross_entropy
+from heterofl_ray.clients.losses import Objective
 from heterofl_ray.clients.update import client_update, local_batches, within
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.config import ExperimentConfig
@@ -70,11 +70,13 @@ def test_sliced_vocabulary_has_the_same_clipped_gradients(
         inputs, targets = next(within(labels, batches) if sliced else batches)
         with bench.streams.layers("dropout", 1, 0):
             logits = model(inputs)
-        if sliced:
-            loss = sliced_cross_entropy(logits, targets, bench.data.outputs - len(labels))
-        else:
-            loss = masked_cross_entropy(logits, targets, labels)
-        loss.backward()
+        outputs, device = bench.data.outputs, bench.device
+        objective = (
+            Objective.sliced(outputs - len(labels), device)
+            if sliced
+            else Objective.masked(labels, outputs, device)
+        )
+        objective(logits, targets).backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), 0.1)
         found = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
         return float(norm), found

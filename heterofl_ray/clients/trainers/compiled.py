@@ -1,0 +1,101 @@
+"""The whole training step as native code: forward, backward, clipping and update in one piece.
+
+Made for the full batches of one level; a shorter last batch takes the same step uncompiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from heterofl_ray.clients.losses import Objective
+from heterofl_ray.clients.trainers import packages
+from heterofl_ray.clients.trainers.base import Batch, mean_loss
+from heterofl_ray.clients.trainers.step import Step
+from heterofl_ray.setting_groups import OptimizerConfig
+
+
+@dataclass
+class CompiledTrainer:
+    settings: OptimizerConfig
+    recipe: str
+    """Says what the model is, where its parameters' shapes do not."""
+    batch: tuple[int, ...]
+    """The shape of a full batch's inputs."""
+    threads: int
+    _run: dict[Path, Callable[[list[Tensor]], list[Tensor]]] = field(default_factory=dict)
+
+    def train(
+        self, model: nn.Module, batches: Iterable[Batch], objective: Objective, lr: float
+    ) -> float:
+        model.train()
+        step = Step(model, objective.function, self.settings)
+        parameters = [parameter.detach() for parameter in model.parameters()]
+        momenta = step.start(parameters)
+        rate = parameters[0].new_tensor(lr)
+        state = [*parameters, *momenta, rate]
+        if objective.client is not None:
+            state.append(objective.client)
+        compiled = self.ready(model, objective)
+        losses, sizes = [], []
+        for inputs, targets in batches:
+            if tuple(inputs.shape) == self.batch:
+                (loss,) = compiled([*state, inputs.contiguous(), targets])
+            else:
+                loss = step(parameters, momenta, inputs, targets, rate, objective.client)
+            losses.append(loss)
+            sizes.append(targets.numel())
+        return mean_loss(losses, sizes)
+
+    def ready(
+        self, model: nn.Module, objective: Objective
+    ) -> Callable[[list[Tensor]], list[Tensor]]:
+        """The compiled step, compiled now if this machine never did."""
+        path = self.path(objective)
+        if path not in self._run:
+            if not path.exists():
+                self._make(model, objective, path)
+            self._run[path] = packages.load(path)
+        return self._run[path]
+
+    def path(self, objective: Objective) -> Path:
+        masked = "" if objective.client is None else " masked"
+        loss = f"{objective.function.__name__}{masked}"
+        recipe = f"{self.recipe} {self.settings} {self.batch} {loss}"
+        return packages.path_of(recipe, self.threads)
+
+    def _make(self, model: nn.Module, objective: Objective, path: Path) -> None:
+        packages.make(*self._example(model, objective), path, self.threads)
+
+    def graph(self, model: nn.Module, objective: Objective) -> str:
+        """What a step computes, in words: names a model whose code is not ours."""
+        return packages.trace(*self._example(model, objective)).code
+
+    def _example(
+        self, model: nn.Module, objective: Objective
+    ) -> tuple[Callable[..., Tensor], list[Tensor]]:
+        """The step as a function of tensors alone, and tensors of the right shapes."""
+        model.train()
+        step = Step(model, objective.function, self.settings)
+        count = len(step.names)
+        with_momenta = bool(self.settings.momentum)
+
+        def flat(*tensors: Tensor) -> Tensor:
+            parameters, rest = tensors[:count], list(tensors[count:])
+            momenta = [rest.pop(0) for _ in range(count)] if with_momenta else []
+            targets, inputs, rate = rest.pop(), rest.pop(), rest.pop(0)
+            return step(parameters, momenta, inputs, targets, rate, rest[0] if rest else None)
+
+        parameters = [
+            torch.zeros(parameter.shape, dtype=parameter.dtype) for parameter in model.parameters()
+        ]
+        example = [*parameters, *step.start(parameters), torch.zeros((), dtype=parameters[0].dtype)]
+        if objective.client is not None:
+            example.append(torch.zeros_like(objective.client))
+        example.append(torch.zeros(self.batch, dtype=parameters[0].dtype))
+        example.append(torch.zeros(self.batch[0], dtype=torch.long))
+        return flat, example

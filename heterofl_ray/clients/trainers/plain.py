@@ -1,0 +1,52 @@
+"""The plain trainer: the reference that every faster one is tested against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from heterofl_ray.clients.losses import Objective
+from heterofl_ray.clients.trainers.base import Batch, mean_loss
+from heterofl_ray.setting_groups import OptimizerConfig
+
+
+@dataclass(frozen=True)
+class PlainTrainer:
+    settings: OptimizerConfig
+
+    def train(
+        self, model: nn.Module, batches: Iterable[Batch], objective: Objective, lr: float
+    ) -> float:
+        model.train()
+        optimizer = make_optimizer(model, self.settings, lr)
+        losses, sizes = [], []
+        for inputs, targets in batches:
+            optimizer.zero_grad(set_to_none=True)
+            loss = objective(model(inputs), targets)
+            loss.backward()
+            if self.settings.clip_norm:
+                nn.utils.clip_grad_norm_(model.parameters(), self.settings.clip_norm)
+            optimizer.step()
+            losses.append(loss.detach())
+            sizes.append(targets.numel())
+        return mean_loss(losses, sizes)
+
+
+def make_optimizer(model: nn.Module, settings: OptimizerConfig, lr: float) -> torch.optim.Optimizer:
+    parameters, decay = model.parameters(), settings.weight_decay
+    match settings.name:
+        case "sgd":
+            return torch.optim.SGD(parameters, lr, momentum=settings.momentum, weight_decay=decay)
+        case "adam":
+            return torch.optim.Adam(parameters, lr, weight_decay=decay)
+        case "adamw":
+            return torch.optim.AdamW(parameters, lr, weight_decay=decay)
+        case "rmsprop":
+            return torch.optim.RMSprop(
+                parameters, lr, momentum=settings.momentum, weight_decay=decay
+            )
+        case _:
+            return torch.optim.Adagrad(parameters, lr, weight_decay=decay)
