@@ -14,6 +14,9 @@ from heterofl_ray.errors import ConfigError
 SHOWN = 100
 """Clients in a picture; more could not be told apart."""
 
+_TICKS = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+"""Shares on the colour bar; it ends with the first that no client exceeds."""
+
 _INK, _BAR = "#333333", "#6b8fae"
 
 
@@ -22,13 +25,14 @@ def draw(path: Path, title: str, counts: Counts, sizes: Integers, classes: Seque
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.colors import PowerNorm
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
 
     shown = min(len(sizes), SHOWN)
     population = f"{len(sizes):,} clients" + (
         f", first {shown} shown" if len(sizes) > shown else ""
     )
     width = max(6.5, 2.4 + (0.36 if shown <= 30 else 0.12) * shown)
-    below = min(max(1.6, 0.3 * len(classes)), 12.0)
+    below = min(max(1.6, (0.3 if len(classes) <= 30 else 0.16) * len(classes)), 12.0)
     figure = Figure(figsize=(width, below + 2.3), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(f"{title}, {population}", color=_INK, fontsize=12)
@@ -41,22 +45,24 @@ def draw(path: Path, title: str, counts: Counts, sizes: Integers, classes: Seque
         bars.set_yscale("log")
         bars.set_ylabel("examples, log", color=_INK)
         bars.set_ylim(bottom=max(0.5, 0.5 * first.min()))
+        bars.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
     seen = counts.clients < shown
     shares = np.full((len(classes), shown), np.nan)
     clients, labels = counts.clients[seen], counts.labels[seen]
     shares[labels, clients] = counts.examples[seen] / first[clients]
+    top = next(tick for tick in _TICKS if tick >= np.nanmax(shares, initial=0) - 1e-12)
     edges_x, edges_y = np.arange(shown + 1) - 0.5, np.arange(len(classes) + 1) - 0.5
     mesh = cells.pcolormesh(
         edges_x,
         edges_y,
         shares,
         cmap="YlGnBu",
-        norm=PowerNorm(0.5, vmin=0, vmax=1),  # small shares stay visible
+        norm=PowerNorm(0.5, vmin=0, vmax=top),  # small shares stay visible
         edgecolor="white",
         linewidth=0.8 if shown * len(classes) <= 2000 else 0.2,
     )
-    named = range(0, len(classes), 1 + len(classes) // 41)
+    named = range(0, len(classes), 1 + len(classes) // 80)
     cells.set_yticks(list(named), [classes[label] for label in named])
     cells.set_xlabel("client", color=_INK)
     cells.set_ylabel("class", color=_INK)
@@ -64,7 +70,8 @@ def draw(path: Path, title: str, counts: Counts, sizes: Integers, classes: Seque
     cells.set_facecolor("#f4f4f4")
     scale = figure.colorbar(mesh, ax=[bars, cells], pad=0.01, aspect=25, fraction=0.04)
     scale.set_label("share of the client's examples", color=_INK)
-    scale.set_ticks([0.01, 0.1, 0.25, 0.5, 1], labels=["1 %", "10 %", "25 %", "50 %", "100 %"])
+    ticks = [tick for tick in _TICKS if 0.02 * top <= tick <= top]
+    scale.set_ticks(ticks, labels=[f"{100 * tick:g} %" for tick in ticks])
     scale.ax.tick_params(labelsize=8, colors=_INK)
     for axes in (bars, cells):
         axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,1 @@
+"""Reports of runs: figures, exact savings and coverage, one HTML page."""
