@@ -106,7 +106,10 @@ class ExperimentConfig(Checked):
         return self.lr * self.optimizer.gamma**passed
 
     def _check_together(self) -> None:
-        parse_mix(self.mix, self.shrink)
+        levels = [level.name for level in parse_mix(self.mix, self.shrink).levels]
+        for level in self.execution.trainers:
+            if level not in levels:
+                raise ConfigError.unknown("level in execution.trainer", level, levels)
         parse_partition(self.partition)
         late = [m for m in self.optimizer.milestones if m >= self.rounds]
         if late:

@@ -59,6 +59,10 @@ class FeatureSkewConfig(Checked):
     rotation: float = setting(0.0, "largest turn of a client's images, degrees", low=0, high=180)
     noise: float = setting(0.0, "largest noise of a client's images; pixels' std is 1", low=0)
 
+    @property
+    def any(self) -> bool:
+        return bool(self.rotation or self.noise)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig(Checked):
@@ -119,8 +123,16 @@ class EvaluationConfig(Checked):
     group: ClassVar[str] = "evaluation."
 
     batch_size: int = setting(500, "examples per test batch", low=1)
+    calibrate: str = setting(
+        "pooled",
+        "static batch norm's statistics: over all examples, or averages over batches (the paper's)",
+        choices=("pooled", "per-batch"),
+    )
     calibration_batch_size: int = setting(
-        500, "examples per batch of the static batch norm's statistics", low=2
+        0,
+        "examples read at once for pooled statistics; 0: batch_size where training is compiled, "
+        "else 100; per-batch always reads batch_size",
+        low=0,
     )
     overlap: bool = setting(
         False, "test a round while the next one trains, on a pool of workers", runtime=True
@@ -130,6 +142,9 @@ class EvaluationConfig(Checked):
         "when every level's sub-model is tested too",
         choices=("final", "always", "never"),
     )
+
+
+TRAINERS = ("plain", "channels_last", "compiled", "vectorised", "graphed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,11 +173,34 @@ class ExecutionConfig(Checked):
     )
     device: str = setting("auto", "auto, cpu, cuda or cuda:N; auto: cuda where there is one")
     threads: int = setting(1, "torch threads; part of the result's bytes", low=1, high=1024)
+    trainer: str = setting(
+        "auto",
+        f"how clients train: {', '.join(TRAINERS)}; or by level, as in d=compiled,e=plain; auto: a "
+        "fixed rule by device, model and number of steps; measure: the fastest here",
+    )
+    precision: str = setting(
+        "float32", "of the models' products in training", choices=("float32", "bfloat16")
+    )
     clients_per_job: int = setting(1, "same-level clients trained and summed together", low=1)
     tries: int = setting(4, "times a job is run before its loss ends the run", low=1, runtime=True)
     patience: float = setting(300.0, "seconds to wait for a first worker", above=0, runtime=True)
 
+    @property
+    def trainers(self) -> dict[str, str]:
+        """The trainers that are set by level."""
+        if "=" not in self.trainer:
+            return {}
+        pairs = [part.strip().partition("=") for part in self.trainer.split(",")]
+        return {level: name for level, _, name in pairs}
+
     def _check_together(self) -> None:
+        for name in self.trainers.values() or [self.trainer]:
+            if name not in (*TRAINERS, "auto", "measure") or (self.trainers and name == "measure"):
+                raise ConfigError.of(
+                    "execution.trainer",
+                    self.trainer,
+                    f"auto, measure, {', '.join(TRAINERS)}, or LEVEL=TRAINER,…",
+                )
         if self.workers != "auto" and not (isinstance(self.workers, int) and self.workers >= 1):
             raise ConfigError.of("execution.workers", self.workers, "'auto', or 1 or more")
         gpus = self.worker_gpus
@@ -210,6 +248,38 @@ class TrackingConfig(Checked):
     group: ClassVar[str] = "tracking."
 
     root: str = setting("runs", "folder in which each run gets a folder of its own", runtime=True)
+    mlflow: bool = setting(
+        True, "record runs in MLflow; HETEROFL_MLFLOW=0 switches it off too", runtime=True
+    )
+    uri: str = setting(
+        "",
+        "of an MLflow server or database; empty: MLFLOW_TRACKING_URI, else mlflow.db in the root",
+        runtime=True,
+    )
+    experiment: str = setting("heterofl-ray", "MLflow's name for a group of runs", runtime=True)
+    wait: float = setting(
+        60.0,
+        "seconds a run waits at its end for MLflow to have everything",
+        low=0,
+        runtime=True,
+    )
+
+    def _check_together(self) -> None:
+        check_tracking_uri("tracking.uri", self.uri)
+        if not self.experiment.strip():
+            raise ConfigError.of("tracking.experiment", self.experiment, "must not be empty")
+
+
+_TRACKING_URIS = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
+
+
+def check_tracking_uri(name: str, uri: str) -> None:
+    """Folders are refused: only a server or a database takes a metric that is sent twice once."""
+    kind = uri.partition(":")[0].partition("+")[0].lower()
+    if uri and not (":" in uri and kind in _TRACKING_URIS) and uri != "databricks":
+        raise ConfigError.of(
+            name, uri, "a server or a database, such as http://host:5000 or sqlite:///mlflow.db"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

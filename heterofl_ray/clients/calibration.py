@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -54,50 +55,79 @@ def pooled(parts: Sequence[Moments]) -> Moments:
 
 
 def needs_calibration(model: nn.Module) -> bool:
-    return any(isinstance(module, StaticBatchNorm) for module in model.modules())
+    return bool(_norms(model))
+
+
+class Contribution(Protocol):
+    """What one batch adds to the sums: all layers' means, then all their seconds."""
+
+    def __call__(self, model: nn.Module, inputs: Tensor, pooled: bool) -> Tensor: ...
 
 
 @torch.no_grad()
-def gather_moments(model: nn.Module, batches: Iterable[Tensor], pooled: bool = False) -> Moments:
+def gather_moments(
+    model: nn.Module,
+    batches: Iterable[Tensor],
+    pooled: bool = False,
+    contribute: Contribution | None = None,
+) -> Moments:
     """Run ``batches`` through the model in training mode and note what its norm layers see."""
-    moments = Moments(pooled)
-    layers = [
-        (name, module)
-        for name, module in model.named_modules()
-        if isinstance(module, StaticBatchNorm)
-    ]
-    for name, layer in layers:
-        layer.observer = _note(name, moments)
     model.train()
-    try:
-        for inputs in batches:
-            model(inputs)
-            moments.weight += len(inputs) if pooled else 1
-    finally:
-        for _, layer in layers:
-            layer.observer = None
-    return moments
+    weight, total = 0, torch.zeros((), dtype=torch.float64)
+    for inputs in batches:
+        total = total + (contribute or contribution)(model, inputs, pooled)
+        weight += len(inputs) if pooled else 1
+    if not weight:
+        return Moments(pooled)
+    names, layers = zip(*_norms(model), strict=True)
+    means, seconds = (
+        half.split([len(layer.weight) for layer in layers]) for half in total.chunk(2)
+    )
+    return Moments(
+        pooled,
+        weight,
+        dict(zip(names, means, strict=True)),
+        dict(zip(names, seconds, strict=True)),
+    )
 
 
-def _note(name: str, moments: Moments) -> Callable[[Tensor, Tensor, Tensor], None]:
-    def note(inputs: Tensor, mean: Tensor, variance: Tensor) -> None:
+def contribution(
+    model: nn.Module,
+    inputs: Tensor,
+    pooled: bool,
+    forward: Callable[[Tensor], object] | None = None,
+) -> Tensor:
+    """A batch's contribution, from one pass; ``forward`` instead of the model's own."""
+    means, seconds = list[Tensor](), list[Tensor]()
+
+    def note(seen: Tensor, mean: Tensor, variance: Tensor) -> None:
         mean, variance = mean.double(), variance.double()
-        if moments.pooled:
-            weight = len(inputs)
-            first, second = weight * mean, weight * (variance + mean.square())
+        if pooled:
+            means.append(len(seen) * mean)
+            seconds.append(len(seen) * (variance + mean.square()))
         else:
-            values = inputs.numel() // inputs.shape[1]
-            first, second = mean, variance * (values / max(1, values - 1))
-        for sums, value in ((moments.means, first), (moments.seconds, second)):
-            sums[name] = sums[name] + value if name in sums else value
+            values = seen.numel() // seen.shape[1]
+            means.append(mean)
+            seconds.append(variance * (values / max(1, values - 1)))
 
-    return note
+    layers = [layer for _, layer in _norms(model)]
+    for layer in layers:
+        layer.observer = note
+    try:
+        (forward or model)(inputs)
+    finally:
+        for layer in layers:
+            layer.observer = None
+    return torch.cat([*means, *seconds])
+
+
+def _norms(model: nn.Module) -> list[tuple[str, StaticBatchNorm]]:
+    return [(n, layer) for n, layer in model.named_modules() if isinstance(layer, StaticBatchNorm)]
 
 
 def put_statistics(model: nn.Module, moments: Moments) -> None:
     """Give the norm layers the averages they test with."""
     averages = moments.averages()
-    for name, module in model.named_modules():
-        if isinstance(module, StaticBatchNorm):
-            mean, variance = averages[name]
-            module.mean, module.variance = mean.to(module.weight), variance.to(module.weight)
+    for name, layer in _norms(model):
+        mean, variance = averages[name]
+        layer.mean, layer.variance = mean.to(layer.weight), variance.to(layer.weight)

@@ -14,6 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from heterofl_ray.clients.calibration import Moments, gather_moments, put_statistics
+from heterofl_ray.clients.compiled_moments import (
+    calibration_batch,
+    compiled_moments,
+    is_pooled,
+)
 from heterofl_ray.clients.group_sum import GroupSum, GroupUpdate
 from heterofl_ray.clients.scoring import (
     Headed,
@@ -23,7 +28,7 @@ from heterofl_ray.clients.scoring import (
     score,
     testing_mode,
 )
-from heterofl_ray.clients.update import client_update
+from heterofl_ray.clients.update import client_update, updates_together
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.data.images import ImageClients
 from heterofl_ray.errors import ClientError
@@ -88,11 +93,17 @@ class TrainJob:
         union = self._labels(bench)
         group = GroupSum(bench, self.level, parameters, union)
         reports = []
+        began = time.perf_counter()
+        with naming(self.clients[0], self.level, self.round_number):
+            ahead = updates_together(
+                bench, self.level, self.clients, self.round_number, self.lr, parameters
+            )
+        shared = (time.perf_counter() - began) / len(self.clients)
         for client in self.clients:
-            started = time.perf_counter()
+            started = time.perf_counter() - shared
             measure_memory(bench.device)
             with naming(client, self.level, self.round_number):
-                update = client_update(
+                update = ahead.get(client) or client_update(
                     bench, self.level, client, self.round_number, self.lr, parameters
                 )
                 fault = group.add(update)
@@ -131,12 +142,15 @@ class CalibrateJob:
     def run(self, bench: Workbench, parameters: Parameters) -> Moments:
         if not isinstance(bench.data, ImageClients):
             raise TypeError("only models of images have static batch norms")
-        model = _model(bench, self.level, parameters)
-        settings = bench.config.evaluation
-        pooled = settings.calibrate == "pooled"
-        size = settings.calibration_batch_size if pooled else bench.config.batch_size
+        size, pooled = calibration_batch(bench, self.level), is_pooled(bench)
         batches = bench.data.held_batches(self.start, self.stop, size, bench.device)
-        return gather_moments(model, (_laid_out(images) for images, _ in batches), pooled)
+        images = (images for images, _ in batches)
+        compiled = bench.keep(f"moments {self.level.rate}", compiled_moments, self.level)
+        if compiled is None:
+            model = _model(bench, self.level, parameters)
+            return gather_moments(model, map(_laid_out, images), pooled)
+        assign(bench.model(self.level), parameters)
+        return gather_moments(bench.model(self.level), images, pooled, compiled)
 
 
 @dataclass(frozen=True)

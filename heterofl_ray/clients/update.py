@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from heterofl_ray.clients.trainers.base import Batch
+from heterofl_ray.clients.trainers.vectorised import VectorisedTrainer
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.mixes import Level
 from heterofl_ray.models.layers import assign, parameters_of
@@ -58,6 +59,39 @@ def client_update(
         examples=bench.data.examples(client),
         moved=sum(tensor.numel() for tensor in start.values()),
     )
+
+
+def updates_together(
+    bench: Workbench,
+    level: Level,
+    clients: Sequence[int],
+    round_number: int,
+    lr: float,
+    parameters: Mapping[str, Tensor],
+) -> dict[int, LocalUpdate]:
+    """Those of ``clients`` that the level's trainer takes at once: equally many examples each."""
+    trainer = bench.trainer(level)
+    if not isinstance(trainer, VectorisedTrainer):
+        return {}
+    alike: dict[int, list[int]] = {}
+    for client in clients:
+        alike.setdefault(bench.data.examples(client), []).append(client)
+    start = {name: tensor.to(bench.device) for name, tensor in parameters.items()}
+    moved = sum(tensor.numel() for tensor in start.values())
+    updates = {}
+    for examples, group in alike.items():
+        held = [bench.data.labels(client) if bench.masked else None for client in group]
+        trained = trainer.train_together(
+            bench.model(level),
+            start,
+            [local_batches(bench, client, round_number) for client in group],
+            [bench.objective(labels) for labels in held],
+            lr,
+        )
+        for client, labels, (tensors, loss) in zip(group, held, trained, strict=True):
+            own = SubmodelPlan.of(bench.layout(level), labels=labels).extract(tensors)
+            updates[client] = LocalUpdate(own, labels, loss, examples, moved)
+    return updates
 
 
 def local_batches(bench: Workbench, client: int, round_number: int) -> Iterator[Batch]:

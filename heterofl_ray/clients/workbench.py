@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +26,8 @@ from heterofl_ray.models.layout import Layout
 from heterofl_ray.models.spec import ModelSpec
 from heterofl_ray.randomness import Streams
 
+T = TypeVar("T")
+
 
 @dataclass
 class Workbench:
@@ -35,6 +39,7 @@ class Workbench:
     _models: dict[float, nn.Module] = field(default_factory=dict)
     _layouts: dict[float, Layout] = field(default_factory=dict)
     _trainers: dict[float, Trainer] = field(default_factory=dict)
+    _kept: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def streams(self) -> Streams:
@@ -83,11 +88,22 @@ class Workbench:
             self._trainers[level.rate] = make_trainer(self, level)
         return self._trainers[level.rate]
 
+    def keep(self, name: str, make: Callable[..., T], level: Level) -> T:
+        """What ``make(self, level)`` gave when it was first asked for."""
+        if name not in self._kept:
+            self._kept[name] = make(self, level)
+        kept: T = self._kept[name]
+        return kept
+
     def objective(self, labels: Tensor | None) -> Objective:
         """The local loss of a client that holds ``labels`` (None: all)."""
         if self.sliced and labels is not None:
             return Objective.sliced(self.data.outputs - len(labels), self.device)
         return Objective.masked(labels, self.data.outputs, self.device)
+
+    def example_objective(self) -> Objective:
+        """The local loss of some client, for what must be prepared."""
+        return self.objective(self.data.labels(0) if self.masked else None)
 
     def layout(self, level: Level) -> Layout:
         if level.rate not in self._layouts:

@@ -91,6 +91,15 @@ class Worker:
     def place(self) -> Place:
         return Place.here(self._bench.device)
 
+    def prepare(self, turn: int) -> None:
+        """Have every level's trainer ready. Workers of different turns begin with other levels."""
+        levels = self._bench.config.levels.levels
+        for index in range(len(levels)):
+            level = levels[(turn + index) % len(levels)]
+            self._bench.trainer(level).prepare(
+                self._bench.model(level), self._bench.example_objective()
+            )
+
     def train(self, job: TrainJob, *slices: Parameters) -> tuple[Any, ...]:
         """The reports, then one update for each server."""
         reports, update = job.run(self._bench, _joined(slices))

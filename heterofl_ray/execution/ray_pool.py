@@ -23,7 +23,7 @@ from ray.exceptions import (
 )
 
 from heterofl_ray.clients.jobs import ClientReport
-from heterofl_ray.errors import ClientError, RunFailed
+from heterofl_ray.errors import ClientError, Interrupted, RunFailed
 from heterofl_ray.execution.actors import Place
 from heterofl_ray.execution.failures import Decision, Loss, ServerLost, decide
 from heterofl_ray.execution.scheduling import admits
@@ -111,6 +111,7 @@ class Pool:
         while len(self._seats) < wanted:
             actor = self._hire()
             self._seats.append(Seat(actor, actor.place.remote()))
+            actor.prepare.remote(len(self._seats))  # before its first task; a fault shows there
         surplus = [seat for seat in self._seats if seat.place is None][: len(self._seats) - wanted]
         for seat in surplus:
             self._dismiss(seat)
@@ -165,13 +166,13 @@ class Pool:
         everything = [*waiting, *others]
         if not everything:
             return []
-        ready, _ = ray.wait(everything, num_returns=1, timeout=TURN_SECONDS, fetch_local=False)
+        ready = _wait(everything, 1, TURN_SECONDS)
         if not ready:
             self._say_what_is_waited_for()
             return []
         self._last_event = self._said = time.monotonic()
         # one thing happened; take whatever else is there too
-        ready, _ = ray.wait(everything, num_returns=len(everything), timeout=0, fetch_local=False)
+        ready = _wait(everything, len(everything), 0)
         for reference in ready:
             if reference in waiting:
                 self._settle(waiting[reference])
@@ -283,6 +284,17 @@ class Pool:
                 len(self._queue),
                 starting,
             )
+
+
+def _wait(references: list[ray.ObjectRef], count: int, seconds: float) -> list[ray.ObjectRef]:
+    """`ray.wait`; it makes a SystemError of what a signal's handler raises while it waits."""
+    try:
+        ready, _ = ray.wait(references, num_returns=count, timeout=seconds, fetch_local=False)
+    except SystemError as error:
+        if isinstance(error.__cause__, Interrupted):
+            raise error.__cause__ from None
+        raise
+    return list(ready)
 
 
 def _named(task: Task) -> str:

@@ -48,6 +48,7 @@ class Method:
 class Actor:
     def __init__(self, arrival: Any, answers: list[Any]) -> None:
         self.place = Method([arrival])
+        self.prepare = Method([None])
         self.work = Method(answers)
 
 

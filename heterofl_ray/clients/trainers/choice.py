@@ -4,23 +4,26 @@
 device, so that equal configs give equal bytes; the rule comes from the speed suite:
 
 - on a CPU, steps of images are compiled when a run has enough of them at a level to pay for the
-  compiler (about half a minute per level, once per machine), and laid out channels last otherwise;
+  compiler (under a minute per level, once per machine), and laid out channels last otherwise;
+- on a GPU, clients of images that share a job are trained together;
 - text stays plain: its time is in large matrix products, and its dropout is drawn step by step.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import torch
 from torch import nn
 
 from heterofl_ray.clients.trainers import packages
 from heterofl_ray.clients.trainers.base import Trainer
 from heterofl_ray.clients.trainers.channels_last import ChannelsLastTrainer
 from heterofl_ray.clients.trainers.compiled import CompiledTrainer
+from heterofl_ray.clients.trainers.graphed import GraphedTrainer
 from heterofl_ray.clients.trainers.plain import PlainTrainer
+from heterofl_ray.clients.trainers.vectorised import VectorisedTrainer
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.mixes import Level
 from heterofl_ray.models import registry
@@ -36,31 +39,49 @@ WORTH_COMPILING = 20_000
 
 def make_trainer(bench: Workbench, level: Level) -> Trainer:
     """The trainer that the settings name for ``level``."""
-    name = chosen(bench, level)
-    if name == "compiled":
-        return _compiled(bench, level)
-    simple: dict[str, Callable[..., Trainer]] = {
-        "plain": PlainTrainer,
-        "channels_last": ChannelsLastTrainer,
-    }
-    return simple[name](bench.config.optimizer)
+    return build(chosen(bench, level), bench, level)
+
+
+def build(name: str, bench: Workbench, level: Level) -> Trainer:
+    settings, execution = bench.config.optimizer, bench.config.execution
+    precision = getattr(torch, execution.precision)
+    batch = (bench.config.batch_size, *bench.data.input_shape)
+    match name:
+        case "plain":
+            return PlainTrainer(settings, precision)
+        case "channels_last":
+            return ChannelsLastTrainer(settings, precision)
+        case "vectorised":
+            return VectorisedTrainer(settings)
+        case "graphed":
+            return GraphedTrainer(settings, batch)
+        case _:
+            recipe = f"{bench.spec} at {level.rate} of {bench.config.levels.largest.rate}"
+            trainer = CompiledTrainer(settings, recipe, batch, execution.threads)
+            if not isinstance(registry.family(bench.config.model).factory, str):
+                # a user's own model: its code is known by what it computes
+                trainer.recipe += trainer.graph(bench.model(level), bench.example_objective())
+            return trainer
 
 
 def chosen(bench: Workbench, level: Level) -> str:
     """The name of a level's trainer: as set, or by the rule."""
-    name = bench.config.execution.trainer
-    if name == "compiled":
-        for fault in obstacles(bench):
-            raise ConfigError.of("execution.trainer", name, fault)
-    return by_rule(bench, level) if name == "auto" else name
+    name = bench.config.execution.trainers.get(level.name, bench.config.execution.trainer)
+    if name == "auto" or "=" in name:
+        return by_rule(bench, level)
+    for fault in obstacles(name, bench):
+        raise ConfigError.of("execution.trainer", name, fault)
+    return name
 
 
 def by_rule(bench: Workbench, level: Level) -> str:
     if bench.data.task != "images":
         return "plain"
-    if bench.device.type != "cpu" or expected_steps(bench, level) < WORTH_COMPILING:
-        return "channels_last"
-    if obstacles(bench):
+    if bench.device.type == "cuda":
+        together = bench.config.execution.clients_per_job > 1
+        fits = together and not obstacles("vectorised", bench)
+        return "vectorised" if fits else "channels_last"
+    if obstacles("compiled", bench) or expected_steps(bench, level) < WORTH_COMPILING:
         return "channels_last"
     if packages.compiler() is None:
         logger.warning("no C++ compiler here: training is not compiled, and several times slower")
@@ -68,18 +89,27 @@ def by_rule(bench: Workbench, level: Level) -> str:
     return "compiled"
 
 
-def obstacles(bench: Workbench) -> list[str]:
-    """What keeps a step from being compiled."""
+def obstacles(name: str, bench: Workbench) -> list[str]:
+    """What keeps a run from having the trainer ``name``."""
     config, faults = bench.config, []
-    if config.optimizer.name != "sgd":
-        faults.append("is for optimizer.name=sgd")
-    if bench.data.task != "images":
-        faults.append("is for models of images")
-    elif any(isinstance(part, nn.Dropout) for part in bench.model(config.levels.largest).modules()):
-        faults.append("is for models without dropout")
-    if bench.device.type != "cpu":
+    if name in ("compiled", "vectorised", "graphed"):
+        if config.optimizer.name != "sgd":
+            faults.append("is for optimizer.name=sgd")
+        if bench.data.task != "images":
+            faults.append("is for models of images")
+        elif _draws(bench.model(config.levels.largest)):
+            faults.append("is for models without dropout")
+        if config.execution.precision != "float32":
+            faults.append("is for execution.precision=float32")
+    if name == "compiled" and bench.device.type != "cpu":
         faults.append("is for execution.device=cpu")
+    if name == "graphed" and bench.device.type != "cuda":
+        faults.append("is for execution.device=cuda")
     return faults
+
+
+def _draws(model: nn.Module) -> bool:
+    return any(isinstance(module, nn.modules.dropout._DropoutNd) for module in model.modules())
 
 
 def expected_steps(bench: Workbench, level: Level) -> float:
@@ -89,15 +119,3 @@ def expected_steps(bench: Workbench, level: Level) -> float:
     steps = config.local_epochs * max(1.0, examples / config.batch_size)
     share = config.levels.shares[config.levels.levels.index(level)]
     return config.rounds * config.cohort_size * share * steps
-
-
-def _compiled(bench: Workbench, level: Level) -> CompiledTrainer:
-    family = registry.family(bench.config.model)
-    model = bench.model(level)
-    batch = (bench.config.batch_size, *bench.data.input_shape)
-    largest = bench.config.levels.largest.rate
-    recipe = f"{bench.spec} at {level.rate} of {largest}"
-    trainer = CompiledTrainer(bench.config.optimizer, recipe, batch, bench.config.execution.threads)
-    if not isinstance(family.factory, str):  # a user's own: its code is known by what it computes
-        trainer.recipe += trainer.graph(model, bench.objective(None))
-    return trainer

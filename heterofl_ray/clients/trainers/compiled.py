@@ -51,6 +51,9 @@ class CompiledTrainer:
             sizes.append(targets.numel())
         return mean_loss(losses, sizes)
 
+    def prepare(self, model: nn.Module, objective: Objective) -> None:
+        self.ready(model, objective)
+
     def ready(
         self, model: nn.Module, objective: Objective
     ) -> Callable[[list[Tensor]], list[Tensor]]:

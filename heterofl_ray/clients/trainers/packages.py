@@ -58,10 +58,15 @@ def path_of(recipe: str, threads: int) -> Path:
 def _sources() -> str:
     """Names the package's own code that a step is made of."""
     digest = hashlib.sha256()
-    for room in ("heterofl_ray.models", "heterofl_ray.clients", "heterofl_ray.clients.trainers"):
-        for file in sorted(resources.files(room).iterdir(), key=lambda file: file.name):
-            if file.name.endswith(".py"):
-                digest.update(file.read_bytes())
+    package = resources.files("heterofl_ray")
+    rooms = [package / "models", package / "clients" / "trainers"]
+    files = [
+        *(package / "clients" / name for name in ("losses.py", "calibration.py")),
+        *(file for room in rooms for file in room.iterdir()),
+    ]
+    for file in sorted(files, key=lambda file: file.name):
+        if file.name.endswith(".py"):
+            digest.update(file.read_bytes())
     return digest.hexdigest()
 
 

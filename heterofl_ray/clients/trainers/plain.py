@@ -9,13 +9,17 @@ import torch
 from torch import nn
 
 from heterofl_ray.clients.losses import Objective
-from heterofl_ray.clients.trainers.base import Batch, mean_loss
+from heterofl_ray.clients.trainers.base import Batch, lower, mean_loss
 from heterofl_ray.setting_groups import OptimizerConfig
 
 
 @dataclass(frozen=True)
 class PlainTrainer:
     settings: OptimizerConfig
+    precision: torch.dtype = torch.float32
+
+    def prepare(self, model: nn.Module, objective: Objective) -> None:
+        """Nothing takes long."""
 
     def train(
         self, model: nn.Module, batches: Iterable[Batch], objective: Objective, lr: float
@@ -25,7 +29,9 @@ class PlainTrainer:
         losses, sizes = [], []
         for inputs, targets in batches:
             optimizer.zero_grad(set_to_none=True)
-            loss = objective(model(inputs), targets)
+            with lower(self.precision, inputs.device):
+                outputs = model(inputs)
+            loss = objective(outputs.to(next(model.parameters()).dtype), targets)
             loss.backward()
             if self.settings.clip_norm:
                 nn.utils.clip_grad_norm_(model.parameters(), self.settings.clip_norm)

@@ -15,10 +15,12 @@ from heterofl_ray.clients.trainers import packages
 from heterofl_ray.clients.trainers.base import Batch, Trainer
 from heterofl_ray.clients.trainers.channels_last import ChannelsLastTrainer
 from heterofl_ray.clients.trainers.compiled import CompiledTrainer
+from heterofl_ray.clients.trainers.graphed import GraphedTrainer
 from heterofl_ray.clients.trainers.plain import PlainTrainer
 from heterofl_ray.clients.trainers.step import Step
+from heterofl_ray.clients.trainers.vectorised import VectorisedTrainer
 from heterofl_ray.models import registry
-from heterofl_ray.models.layers import set_scaler_rate
+from heterofl_ray.models.layers import assign, parameters_of, set_scaler_rate
 from heterofl_ray.models.spec import ModelSpec
 from heterofl_ray.setting_groups import NetworkConfig, OptimizerConfig
 
@@ -44,8 +46,8 @@ def make_model(name: str, network: NetworkConfig) -> nn.Module:
     return model
 
 
-def batches(sizes: tuple[int, ...] = (4, 4, 4, 3)) -> list[Batch]:
-    random = torch.Generator().manual_seed(5)
+def batches(sizes: tuple[int, ...] = (4, 4, 4, 3), seed: int = 5) -> list[Batch]:
+    random = torch.Generator().manual_seed(seed)
     return [
         (
             torch.randn(size, *SHAPE, generator=random, dtype=torch.float64),
@@ -161,3 +163,52 @@ def test_another_recipe_is_another_package(change: dict[str, object]) -> None:
     assert trainer.path(masked(None)) == replace(trainer).path(masked(None))
     assert trainer.path(masked(None)) != other.path(masked(None))
     assert trainer.path(masked(None)) != trainer.path(masked([1]))
+
+
+@pytest.mark.parametrize(("name", "network"), MODELS)
+@pytest.mark.parametrize("held", [None, [1, 2, 7]])
+def test_vectorised_equals_plain(name: str, network: NetworkConfig, held: list[int] | None) -> None:
+    check_same(VectorisedTrainer(SETTINGS), make_model(name, network), masked(held))
+
+
+def test_clients_trained_together_do_not_meet() -> None:
+    """Three clients with data and labels of their own, each as if it were alone."""
+    model = make_model(*MODELS[0])
+    start = {key: value.clone() for key, value in parameters_of(model).items()}
+    given = [batches(seed=seed) for seed in (1, 2, 3)]
+    objectives = [masked([0, 1]), masked([2, 3, 4]), masked([5])]
+    together = VectorisedTrainer(SETTINGS).train_together(model, start, given, objectives, 0.1)
+    for own, objective, (found, loss) in zip(given, objectives, together, strict=True):
+        assign(model, start)
+        assert PlainTrainer(SETTINGS).train(model, own, objective, 0.1) == pytest.approx(loss)
+        for key, value in parameters_of(model).items():
+            torch.testing.assert_close(found[key], value, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("trainer", [PlainTrainer, ChannelsLastTrainer])
+def test_bfloat16_is_near_float32_but_not_it(trainer: type[PlainTrainer]) -> None:
+    model = make_model(*MODELS[0]).float()
+    given = [(inputs.float(), targets) for inputs, targets in batches()]
+    losses = []
+    for precision in (torch.float32, torch.bfloat16):
+        own = copy.deepcopy(model)
+        losses.append(trainer(SETTINGS, precision).train(own, given, masked(None), 0.1))
+        assert all(parameter.dtype == torch.float32 for parameter in own.parameters())
+    assert losses[0] != losses[1]
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
+@pytest.mark.parametrize("held", [None, [1, 2, 7]])
+def test_a_recorded_step_equals_plain(held: list[int] | None) -> None:
+    device = torch.device("cuda")
+    model = make_model(*MODELS[0]).float().to(device)
+    given = [(inputs.float().to(device), targets.to(device)) for inputs, targets in batches()]
+    objective = Objective.masked(None if held is None else torch.tensor(held), 10, device)
+    own = copy.deepcopy(model)
+    loss = PlainTrainer(SETTINGS).train(model, given, objective, 0.1)
+    assert GraphedTrainer(SETTINGS, (4, *SHAPE)).train(own, given, objective, 0.1) == pytest.approx(
+        loss, rel=1e-4
+    )
+    for ours, plain in zip(own.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-3, atol=1e-5)

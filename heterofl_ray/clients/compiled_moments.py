@@ -1,0 +1,76 @@
+"""A batch's moments as native code, where a level's training is compiled too.
+
+Such code is at its best with batches as small as those of training, so that the paper's averages
+over batches of ten cost no more than anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from heterofl_ray.clients.calibration import contribution
+from heterofl_ray.clients.trainers import packages
+from heterofl_ray.clients.trainers.choice import chosen
+from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.mixes import Level
+from heterofl_ray.models import registry
+
+EAGER_BATCH = 100
+
+
+@dataclass(frozen=True)
+class CompiledMoments:
+    """`calibration.contribution` for batches of one shape."""
+
+    run: Callable[[list[Tensor]], list[Tensor]]
+    batch: tuple[int, ...]
+
+    def __call__(self, model: nn.Module, inputs: Tensor, pooled: bool) -> Tensor:
+        if tuple(inputs.shape) != self.batch:
+            return contribution(model, inputs, pooled)
+        (moments,) = self.run([*(p.detach() for p in model.parameters()), inputs.contiguous()])
+        return moments
+
+
+def is_pooled(bench: Workbench) -> bool:
+    return bench.config.evaluation.calibrate == "pooled"
+
+
+def calibration_batch(bench: Workbench, level: Level) -> int:
+    """Examples that a level's statistics are gathered from at once."""
+    given = bench.config.evaluation.calibration_batch_size
+    if is_pooled(bench) and given:
+        return given
+    small = not is_pooled(bench) or chosen(bench, level) == "compiled"
+    return bench.config.batch_size if small else EAGER_BATCH
+
+
+def compiled_moments(bench: Workbench, level: Level) -> CompiledMoments | None:
+    """The compiled form, made now if this machine never did; None where training is not."""
+    if chosen(bench, level) != "compiled":
+        return None
+    pooled, model = is_pooled(bench), bench.model(level)
+    batch = (calibration_batch(bench, level), *bench.data.input_shape)
+    example = [torch.zeros(p.shape, dtype=p.dtype) for p in model.parameters()]
+    example.append(torch.zeros(batch, dtype=example[0].dtype))
+    names = [name for name, _ in model.named_parameters()]
+
+    def flat(*tensors: Tensor) -> Tensor:
+        named = dict(zip(names, tensors[:-1], strict=True))
+
+        def forward(inputs: Tensor) -> None:
+            torch.func.functional_call(model, named, (inputs,))
+
+        return contribution(model, tensors[-1], pooled, forward)
+
+    recipe = f"moments {pooled} {batch} {bench.spec} at {level.rate} of {bench.config.levels}"
+    if not isinstance(registry.family(bench.config.model).factory, str):
+        recipe += packages.trace(flat, example).code  # a user's model is known by what it computes
+    path = packages.path_of(recipe, bench.config.execution.threads)
+    if not path.exists():
+        packages.make(flat, example, path, bench.config.execution.threads)
+    return CompiledMoments(packages.load(path), batch)

@@ -1,0 +1,153 @@
+"""Which trainer a level gets, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from heterofl_ray import presets
+from heterofl_ray.clients.trainers import choice, measuring, packages
+from heterofl_ray.clients.trainers.choice import chosen, expected_steps
+from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.errors import ConfigError
+from heterofl_ray.runner import make_bench, run
+
+
+@pytest.fixture
+def digits() -> ExperimentConfig:
+    return presets.load("digits-dynamic").override(
+        ["mix=a-e", "rounds=2", "local_epochs=1", "network.hidden=[8,8]", "execution.device=cpu"]
+    )
+
+
+def choices(config: ExperimentConfig, data_root: Path) -> list[str]:
+    bench = make_bench(config, data_root)
+    return [chosen(bench, level) for level in config.levels.levels]
+
+
+def test_the_rule_compiles_where_there_are_steps_enough(
+    digits: ExperimentConfig, data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(digits, data_root)
+    large = digits.levels.largest
+    steps = expected_steps(bench, large)
+    shares = dict(zip(digits.levels.levels, digits.levels.shares, strict=True))
+    per_client = bench.data.dataset.info.train / digits.clients / digits.batch_size
+    assert steps == pytest.approx(2 * digits.cohort_size * shares[large] * per_client)
+    assert choices(digits, data_root) == ["channels_last", "channels_last"]
+
+    monkeypatch.setattr(choice, "WORTH_COMPILING", steps)
+    assert choices(digits, data_root) == ["compiled", "compiled"]
+    monkeypatch.setattr(choice, "WORTH_COMPILING", steps * 1.001)
+    assert choices(digits, data_root) == ["channels_last", "channels_last"]
+
+
+@pytest.mark.parametrize(
+    "change", ["optimizer.name=adam", "execution.precision=bfloat16"], ids=["adam", "bfloat16"]
+)
+def test_the_rule_does_not_compile_what_it_cannot(
+    digits: ExperimentConfig, data_root: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    monkeypatch.setattr(choice, "WORTH_COMPILING", 0)
+    assert choices(digits.override([change]), data_root) == ["channels_last"] * 2
+
+
+def test_without_a_compiler_the_rule_warns_and_a_wish_is_refused(
+    digits: ExperimentConfig,
+    data_root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(choice, "WORTH_COMPILING", 0)
+    monkeypatch.setattr(packages, "compiler", lambda: None)
+    assert choices(digits, data_root) == ["channels_last"] * 2
+    assert "no C++ compiler" in caplog.text
+    with pytest.raises(ConfigError, match=r"execution\.trainer.*C\+\+ compiler"):
+        packages.make(lambda: None, [], tmp_path / "x.pt2", 1)  # type: ignore[arg-type,return-value]
+
+
+def test_levels_may_have_trainers_of_their_own(digits: ExperimentConfig, data_root: Path) -> None:
+    config = digits.override(["execution.trainer=a=plain,e=vectorised"])
+    assert choices(config, data_root) == ["plain", "vectorised"]
+    one = digits.override(["execution.trainer=e=plain"])
+    assert choices(one, data_root) == ["channels_last", "plain"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["execution.trainer=fast"], "auto, measure, plain"),
+        (["execution.trainer=e=fast"], "auto, measure, plain"),
+        (["execution.trainer=e=measure"], "auto, measure, plain"),
+        (["execution.trainer=d=plain"], "level in execution.trainer"),
+        (["execution.trainer=compiled", "optimizer.name=adam"], "optimizer.name=sgd"),
+        (["execution.trainer=compiled", "execution.precision=bfloat16"], "float32"),
+        (["execution.trainer=graphed"], "execution.device=cuda"),
+        (["execution.trainer=vectorised", "optimizer.name=adam"], "optimizer.name=sgd"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    digits: ExperimentConfig, data_root: Path, changes: list[str], said: str
+) -> None:
+    with pytest.raises(ConfigError, match="trainer") as refusal:
+        make_bench(digits.override(changes), data_root)
+    assert said in str(refusal.value)
+
+
+def test_text_cannot_be_compiled(tiny_text: ExperimentConfig, data_root: Path) -> None:
+    assert set(choices(tiny_text, data_root)) == {"plain"}
+    with pytest.raises(ConfigError, match="models of images"):
+        make_bench(tiny_text.override(["execution.trainer=compiled"]), data_root)
+
+
+def test_measured_once_then_remembered_and_written_into_the_config(
+    digits: ExperimentConfig, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HETEROFL_CACHE", str(tmp_path / "cache"))
+    seconds = {"plain": 3.0, "channels_last": 2.0, "compiled": 4.0, "vectorised": 1.0}
+    timed: list[str] = []
+
+    def time_one(bench: object, level: object, name: str) -> float:
+        timed.append(name)
+        return seconds[name]
+
+    monkeypatch.setattr(measuring, "seconds_per_step", time_one)
+    config = digits.override(["execution.trainer=measure", f"tracking.root={tmp_path / 'runs'}"])
+    result = run(config, data_dir=data_root)
+    assert result.config.execution.trainer == "a=vectorised,e=vectorised"
+    assert timed == [*seconds, *seconds]  # graphed needs a GPU
+    kept = [json.loads(file.read_text()) for file in (tmp_path / "cache/steps").glob("*.json")]
+    assert [entry["fastest"] for entry in kept] == ["vectorised"] * 2
+
+    again = run(config, data_dir=data_root)
+    assert len(timed) == 2 * len(seconds)
+    assert again.summary["model_sha256"] == result.summary["model_sha256"]
+
+
+def test_candidates_are_really_timed(digits: ExperimentConfig, data_root: Path) -> None:
+    bench = make_bench(digits, data_root)
+    level = digits.levels.largest
+    before = {name: value.clone() for name, value in bench.model(level).state_dict().items()}
+    assert 0 < measuring.seconds_per_step(bench, level, "plain") < 10
+    for name, value in bench.model(level).state_dict().items():
+        assert (value == before[name]).all()
+
+
+def test_a_vectorised_run_equals_one_client_after_another(
+    digits: ExperimentConfig, data_root: Path, tmp_path: Path
+) -> None:
+    """Groups of four, some clients of unequal size, label-restricted rows."""
+    base = digits.override(
+        ["partition=dirichlet:0.5", "execution.clients_per_job=4", f"tracking.root={tmp_path}"]
+    )
+    plain, vectorised = (
+        run(base.override([f"execution.trainer={name}"]), data_dir=data_root)
+        for name in ("plain", "vectorised")
+    )
+    assert vectorised.summary["megabytes_up"] == plain.summary["megabytes_up"]
+    for name, expected in plain.parameters.items():
+        found = vectorised.parameters[name]
+        assert (found - expected).abs().max() < 5e-4 * max(1.0, float(expected.abs().max())), name
