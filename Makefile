@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help install run test check bench clean
+.PHONY: help install run test check docs bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -16,8 +16,8 @@ $(STAMP): requirements.lock pyproject.toml
 
 install: $(STAMP)  ## Set up .venv with the locked versions
 
-run: $(STAMP)  ## Train the digits example (no download, about half a minute)
-	$(BIN)/heterofl-ray run digits-dynamic
+run: $(STAMP)  ## The WikiText job on a local Ray, on embedded data (no download, about two minutes)
+	$(BIN)/heterofl-ray submit jobs/wikitext_dynamic.py -- --smoke
 
 test: $(STAMP)  ## Every test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
@@ -27,8 +27,11 @@ check: $(STAMP)  ## Style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(STAMP)  ## The reference pages, from the code
+	$(BIN)/python -m heterofl_ray.reference
+
 bench: $(STAMP)  ## The speed suite, as ratios
-	$(BIN)/python -m benchmarks
+	$(BIN)/heterofl-ray bench
 
 clean:  ## Remove the environment and caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

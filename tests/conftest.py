@@ -20,6 +20,9 @@ def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data_root: Path) -> None:
     """No test writes to the user's cache or the working directory."""
     monkeypatch.setenv("HETEROFL_DATA_DIR", str(data_root))
+    monkeypatch.setenv("HETEROFL_CACHE", str(data_root.parent / "cache"))
+    monkeypatch.setenv("HETEROFL_MLFLOW", "0")  # tests of tracking switch it on
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
 
 

@@ -35,18 +35,22 @@ ROOMS = [
     "execution",
     "evaluation",
     "simulation",
+    "result",
+    "reporting",
     "tracking",
     "progress",
-    "result",
     "runner",
+    "exporting",
     "commands",
     "cli",
+    "jobs",
+    "reference",
 ]
 
 ONLY_IN: dict[str, set[str]] = {
-    "pyarrow": {"data", "tracking", "result"},
+    "pyarrow": {"data", "result", "reporting", "tracking"},
     "ray": {"execution"},
-    "mlflow": set(),
+    "mlflow": {"tracking"},
     "optuna": set(),
     "torchvision": {"data"},
 }
