@@ -93,6 +93,16 @@ def newest(folder: Path) -> Checkpoint:
     raise DataError(f"{folder}: no checkpoint yet; start the run anew")
 
 
+def rows(folder: Path) -> Sequence[Mapping[str, Any]]:
+    """The history up to the newest checkpoint, without reading parameters; empty: none yet."""
+    for place in reversed(_places(folder)):
+        try:
+            return _read_progress(place).rows
+        except DataError:
+            continue
+    return []
+
+
 def _places(folder: Path) -> list[Path]:
     return sorted(folder.glob("round-*")) if folder.is_dir() else []
 

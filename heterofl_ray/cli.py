@@ -5,18 +5,40 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import NoReturn
 
 from heterofl_ray import __version__
-from heterofl_ray.commands import costs, data, resume, run, settings
+from heterofl_ray.commands import (
+    bench,
+    costs,
+    data,
+    export,
+    report,
+    resume,
+    run,
+    settings,
+    submit,
+    track,
+)
 from heterofl_ray.errors import ClientError, ConfigError, DataError, Interrupted, RunFailed
 
-COMMANDS: tuple[ModuleType, ...] = (run, resume, data, costs, settings)
+COMMANDS: tuple[ModuleType, ...] = (
+    run,
+    resume,
+    submit,
+    report,
+    export,
+    data,
+    track,
+    costs,
+    bench,
+    settings,
+)
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """argparse, with errors of one line."""
 
     def error(self, message: str) -> NoReturn:
@@ -24,7 +46,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="heterofl-ray",
         description="Federated learning with clients of unequal strength.",
         allow_abbrev=False,
@@ -45,11 +67,22 @@ def _warning_line(message: Warning | str, *_: object, **__: object) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parsed = make_parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    rest: list[str] = []
+    if words[:1] == [submit.NAME] and "--" in words:  # what follows is the job's own
+        dashes = words.index("--")
+        words, rest = words[:dashes], words[dashes + 1 :]
+    parsed = make_parser().parse_args(words)
+    parsed.rest = rest
+    return answer(lambda: parsed.execute(parsed))
+
+
+def answer(work: Callable[[], int | None]) -> int:
+    """Do the work and give its exit code; what goes wrong is shown as users should see it."""
     try:
         plain, warnings.formatwarning = warnings.formatwarning, _warning_line
         try:
-            parsed.execute(parsed)
+            return work() or 0
         finally:
             warnings.formatwarning = plain
     except (ConfigError, DataError) as error:
@@ -72,7 +105,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("heterofl-ray: stopped", file=sys.stderr)
         return 130
-    return 0
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heterofl_ray.clients.calibration import needs_calibration
+from heterofl_ray.clients.compiled_moments import calibration_batch
 from heterofl_ray.clients.jobs import CalibrateJob, EvaluateJob
 from heterofl_ray.clients.scoring import Score
 from heterofl_ray.clients.workbench import Workbench
@@ -21,10 +22,10 @@ from heterofl_ray.mixes import Level
 
 Metrics = dict[str, float]
 
-# Parts of fixed size, so that sums are the same however many workers share them.
-CLIENTS_PER_JOB = 10
-WINDOWS_PER_JOB = 128
-IMAGES_PER_JOB = 2000
+# Sizes of parts depend on the data alone, so that sums are the same however many workers share
+# them; and there are never so many that handing them out would take the time.
+LEAST_IMAGES, LEAST_WINDOWS = 1000, 64
+MOST_PARTS = 200
 
 
 @dataclass(frozen=True)
@@ -84,22 +85,20 @@ def _evaluate(
 ) -> Generator[Batch, list[Any], dict[str, Scores]]:
     """Calibrate every level, then test every level."""
     calibration = [
-        (CalibrateJob(level, tuple(range(start, stop))), parameters)
+        (CalibrateJob(level, start, stop), parameters)
         for level, parameters in models
         if needs_calibration(bench.model(level))
-        for start, stop in ranges(bench.config.clients, CLIENTS_PER_JOB)
+        for start, stop in _training_parts(bench, level)
     ]
     gathered: dict[Level, list[Any]] = {}
     for (job, _), part in zip(calibration, (yield backend.test(calibration)), strict=True):
         gathered.setdefault(job.level, []).append(part)
     moments = {level: backend.pool(parts) for level, parts in gathered.items()}
 
-    text = bench.data.task == "text"
-    part = WINDOWS_PER_JOB * bench.config.text.window if text else IMAGES_PER_JOB
     tests = [
         (EvaluateJob(level, start, stop), parameters, moments.get(level))
         for level, parameters in models
-        for start, stop in ranges(bench.data.test_size, part)
+        for start, stop in _test_parts(bench)
     ]
     totals: dict[tuple[Level, str], Score] = {}
     for (test, _, _), scores in zip(tests, (yield backend.test(tests)), strict=True):
@@ -114,3 +113,28 @@ def _evaluate(
         level.name: Scores(metrics(level, "global"), metrics(level, "local"), moments.get(level))
         for level, _ in models
     }
+
+
+def _training_parts(bench: Workbench, level: Level) -> list[tuple[int, int]]:
+    """Parts of all clients' training examples, in whole batches whatever their number."""
+    return parts(len(bench.data.train.indices), calibration_batch(bench, level), LEAST_IMAGES)
+
+
+def _test_parts(bench: Workbench) -> list[tuple[int, int]]:
+    if bench.data.task == "text":
+        window = bench.config.text.window
+        return parts(bench.data.test_size, window, LEAST_WINDOWS * window)
+    return parts(bench.data.test_size, 1, LEAST_IMAGES)
+
+
+def parts(total: int, unit: int, least: int) -> list[tuple[int, int]]:
+    """(start, stop) of consecutive parts: whole multiples of ``unit`` but for the last.
+
+    Each of at least ``least``, at most `MOST_PARTS` of them; a last one of a single example joins
+    the one before it, as a last batch does.
+    """
+    size = -(-max(least, -(-total // MOST_PARTS)) // unit) * unit
+    cut = ranges(total, size)
+    if len(cut) > 1 and cut[-1][1] - cut[-1][0] == 1:
+        cut[-2:] = [(cut[-2][0], total)]
+    return cut

@@ -29,6 +29,8 @@ class Progress(Protocol):
 
     def update(self, record: RoundRecord) -> None: ...
 
+    def say(self, text: str) -> None: ...
+
 
 class Silent:
     """Shows nothing."""
@@ -48,6 +50,9 @@ class Silent:
         return None
 
     def update(self, record: RoundRecord) -> None:
+        return None
+
+    def say(self, text: str) -> None:
         return None
 
 
@@ -117,3 +122,7 @@ class Shown(Silent):
                 f"round {record.round_number}/{self._rounds}  {text}  {left:.0f} s left",
                 soft_wrap=True,
             )
+
+    def say(self, text: str) -> None:
+        if text:
+            self._console.print(text, soft_wrap=True)

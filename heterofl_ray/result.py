@@ -24,7 +24,6 @@ from heterofl_ray.models.spec import ModelSpec
 from heterofl_ray.settings import load_yaml
 from heterofl_ray.submodels.plan import SubmodelPlan
 from heterofl_ray.submodels.selectors import leading
-from heterofl_ray.tracking import History, write_json
 
 Parameters = Mapping[str, Tensor]
 
@@ -81,15 +80,14 @@ class RunResult:
         pq.write_table(self.history, folder / "history.parquet")
         state.save(folder / "model.safetensors", self.parameters)
         state.save(folder / "statistics.safetensors", self.statistics)
-        write_json(
-            folder / "result.json",
-            {
-                **self.summary,
-                "config_hash": self.config.hash(),
-                "input_shape": self.spec.input_shape,
-                "outputs": self.spec.outputs,
-            },
-        )
+        values = {
+            **self.summary,
+            "config_hash": self.config.hash(),
+            "input_shape": self.spec.input_shape,
+            "outputs": self.spec.outputs,
+        }
+        text = json.dumps(values, indent=1) + "\n"
+        (folder / "result.json").write_text(text, encoding="utf-8")
 
     @classmethod
     def open(cls, folder: Path) -> RunResult:
@@ -119,12 +117,12 @@ class RunResult:
 def summarise(
     config: ExperimentConfig,
     folder: Path,
-    history: History,
+    megabytes: float,
     scores: Mapping[str, Scores],
     parameters: Parameters,
     seconds: float,
 ) -> dict[str, Any]:
-    """The contract of ``run --json``."""
+    """The contract of ``run --json``; ``megabytes`` were moved each way."""
     final = scores[config.levels.largest.name]
     return {
         "run_dir": str(folder),
@@ -133,7 +131,7 @@ def summarise(
         "global": final.overall,
         "local": final.local,
         "levels": {name: result.overall for name, result in scores.items()},
-        "megabytes_down": history.total("megabytes_down"),
-        "megabytes_up": history.total("megabytes_up"),
+        "megabytes_down": megabytes,
+        "megabytes_up": megabytes,
         "model_sha256": state.fingerprint(parameters),
     }

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from heterofl_ray import checkpoint, preflight, presets
 from heterofl_ray.clients.calibration import Moments
+from heterofl_ray.clients.trainers.choice import chosen
+from heterofl_ray.clients.trainers.measuring import measured
 from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.places import data_dir as data_place
@@ -26,7 +28,12 @@ from heterofl_ray.progress import Progress, Silent
 from heterofl_ray.result import RunResult, summarise
 from heterofl_ray.settings import load_yaml
 from heterofl_ray.simulation import RoundRecord, Simulation
-from heterofl_ray.tracking import History, create_run_folder
+from heterofl_ray.tracking.destination import check_destination
+from heterofl_ray.tracking.flops import training_flops
+from heterofl_ray.tracking.folder import create_run_folder
+from heterofl_ray.tracking.history import History, HistoryFile
+from heterofl_ray.tracking.models import write_models
+from heterofl_ray.tracking.recorder import Recorder
 
 CHECKPOINTS = "checkpoints"
 
@@ -45,7 +52,11 @@ def run(
         config = presets.load(config)
     root = data_place(data_dir)
     preflight.check(config, stored(root))
+    check_destination(config.tracking)
     bench = make_bench(config, root)
+    if config.execution.trainer == "measure":
+        config = config.override([f"execution.trainer={measured(bench)}"])
+        bench = make_bench(config, root)
     return _Run(bench, create_run_folder(config, root), progress or Silent()).complete()
 
 
@@ -83,6 +94,8 @@ def make_bench(config: ExperimentConfig, root: Path) -> Workbench:
     bench = Workbench(config, root, resolve_device(config.execution.device))
     for level in config.levels.levels:
         _refuse_running_statistics(config.model, bench.model(level))
+        if config.execution.trainer != "measure":
+            chosen(bench, level)  # refuses what cannot be
     return bench
 
 
@@ -118,15 +131,31 @@ class _Run:
         self._config = bench.config
         self._folder = folder
         self._progress = progress
-        self._history = History(bench.config)
+        flops = training_flops(bench.config, bench.spec, bench.data_root / "costs")
+        self._history = History(bench.config, flops)
+        self._history_file = HistoryFile(folder)
+        dataset = bench.data.dataset
+        self._recorder = Recorder(bench.config, folder, dataset.info, dataset.folder)
         self._scores: dict[str, Scores] = {}
         self._kept: int = 0
 
     def complete(self, last: checkpoint.Checkpoint | None = None) -> RunResult:
-        started = time.perf_counter()
+        """Train to the end; how that comes about is recorded, whichever way it ends."""
         if last is not None:
             self._history.rows = [dict(row) for row in last.progress.rows]
             self._kept = last.progress.round_number
+        try:
+            with self._recorder as recorder:
+                recorder.resumed(self._history.rows)
+                result = self._train(last)
+                if recorder.is_on:
+                    write_models(result, self._bench, self._folder)
+        finally:
+            self._recorder.settle(self._progress.say)
+        return result
+
+    def _train(self, last: checkpoint.Checkpoint | None) -> RunResult:
+        started = time.perf_counter()
         with self._progress as shown:
             moved = 2 * self._history.total("megabytes_down")
             shown.start(self._config, self._folder, self._kept, moved)
@@ -148,20 +177,29 @@ class _Run:
 
     def _rounds(self, simulation: Simulation, backend: Backend, shown: Progress) -> None:
         record: RoundRecord | None = None
+        outside = 0.0
         try:
             overlap = self._config.evaluation.overlap and self._config.execution.backend == "ray"
             for record in simulation.rounds_overlapped() if overlap else simulation.rounds():
-                self._history.add(record)
+                done = time.perf_counter()
+                row = self._history.add(record, backend.workers, outside)
                 self._scores = dict(record.scores)
                 every = self._config.checkpoint.every
                 last = record.round_number == self._config.rounds
                 if last or (every and record.round_number % every == 0):
                     self._keep(backend, record)
+                    self._history_file.write_if_due(self._history)
+                self._recorder.round_done(row)
                 shown.update(record)
+                outside = time.perf_counter() - done
         except Interrupted as stop:
             if record is not None and self._kept < record.round_number:
                 self._keep(backend, record)
             raise Interrupted(stop.code, self._kept, self._folder) from None
+        finally:
+            if self._history.rows:
+                self._history_file.write(self._history)
+                self._recorder.round_done(self._history.rows[-1])
 
     def _older_state(self) -> tuple[int, Mapping[str, Tensor]] | None:
         """What the disk has of this run, for a backend that has lost everything else."""
@@ -192,7 +230,12 @@ class _Run:
         result = RunResult(
             config=self._config,
             summary=summarise(
-                self._config, self._folder, self._history, self._scores, parameters, seconds
+                self._config,
+                self._folder,
+                self._history.total("megabytes_down"),
+                self._scores,
+                parameters,
+                seconds,
             ),
             history=self._history.table(),
             spec=self._bench.spec,

@@ -44,6 +44,8 @@ class RoundRecord:
     """The global model after it, as the backend's handle."""
     scores: Mapping[str, Scores] = field(default_factory=dict)
     """By level, when a test was due; the largest level is the global model."""
+    seconds_train: float = 0.0
+    """Of ``seconds``; the rest is the test, or waiting for it."""
 
     @property
     def loss(self) -> float:
@@ -119,10 +121,10 @@ class Simulation:
         for t in range(self.backend.committed + 1, self.config.rounds + 1):
             record = self.train(t, testing.advance if testing else None)
             if before is not None:
-                yield replace(before, scores=self._finish(testing))
+                yield self._tested(before, testing)
             before, testing = record, self._begin_test(t)
         if before is not None:
-            yield replace(before, scores=self._finish(testing))
+            yield self._tested(before, testing)
 
     def train(self, t: int, meanwhile: Callable[[], None] | None = None) -> RoundRecord:
         """Round t, and again any before it that went down with a server."""
@@ -136,7 +138,8 @@ class Simulation:
             except ServerLost as loss:
                 self._recover(loss)
         seconds = time.perf_counter() - started
-        return RoundRecord(t, self.config.learning_rate(t), seconds, reports, state)
+        lr = self.config.learning_rate(t)
+        return RoundRecord(t, lr, seconds, reports, state, seconds_train=seconds)
 
     def test(self, t: int) -> dict[str, Scores]:
         """Scores by level after round t, when a test is due."""
@@ -174,6 +177,12 @@ class Simulation:
             raise RunFailed(f"the parameter server was lost {self._losses} times: {loss}")
         logger.warning("the parameter server is rebuilt: %s", str(loss).splitlines()[0])
         self.backend.recover()
+
+    def _tested(self, record: RoundRecord, testing: Evaluation | None) -> RoundRecord:
+        started = time.perf_counter()
+        scores = self._finish(testing)
+        waited = time.perf_counter() - started
+        return replace(record, scores=scores, seconds=record.seconds + waited)
 
     def _finish(self, testing: Evaluation | None) -> dict[str, Scores]:
         """The scores of a test whose round is no longer the last: its slices must still exist."""

@@ -21,7 +21,8 @@ class Command(Protocol):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
-    def execute(self, arguments: argparse.Namespace) -> None: ...
+    def execute(self, arguments: argparse.Namespace) -> int | None:
+        """The exit code; None: 0."""
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -47,10 +48,12 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def print_table(table: Table) -> None:
+def print_table(table: Table, wide: bool = False) -> None:
+    """``wide``: a file or a log is taken to have room for more than 80 columns."""
     from rich.console import Console
 
-    Console(file=sys.stdout, highlight=False).print(table)
+    width = 120 if wide and not sys.stdout.isatty() else None
+    Console(file=sys.stdout, highlight=False, width=width).print(table)
 
 
 def short_number(value: float) -> str:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from heterofl_ray import preflight, presets
 from heterofl_ray.commands.base import add_data_dir, add_json, print_json, print_table
+from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.places import data_dir, stored
+
+if TYPE_CHECKING:
+    from heterofl_ray.result import RunResult
 
 NAME = "run"
 ABOUT = "train as a preset or a YAML file says"
@@ -53,13 +58,20 @@ def execute(arguments: argparse.Namespace) -> None:
     config = presets.load(arguments.experiment).override(overrides)
     root = data_dir(arguments.data_dir)
     preflight.check(config, stored(root))
+    show_result(train(config, root, arguments.quiet).summary, arguments.json)
+
+
+def train(config: ExperimentConfig, root: Path, quiet: bool) -> RunResult:
+    """Run a config that was checked, with a Ray that starts while the rest is imported."""
+    if config.execution.backend == "ray":
+        from heterofl_ray.execution.cluster import connect_early
+
+        connect_early(config)
 
     from heterofl_ray.progress import Shown, Silent
     from heterofl_ray.runner import run
 
-    progress = Silent() if arguments.quiet else Shown()
-    result = run(config, data_dir=root, progress=progress)
-    show_result(result.summary, arguments.json)
+    return run(config, data_dir=root, progress=Silent() if quiet else Shown())
 
 
 def show_result(summary: Mapping[str, Any], as_json: bool) -> None:

@@ -31,7 +31,7 @@ class FeatureSkew:
     @classmethod
     def of_client(cls, settings: FeatureSkewConfig, streams: Streams, client: int) -> FeatureSkew:
         """Drawn once for each client: angle within ±rotation, noise up to ``noise``."""
-        if not (settings.rotation or settings.noise):
+        if not settings.any:
             return cls()
         turn, level = streams.numpy("feature-skew", client=client).random(2)
         return cls(settings.rotation * (2 * turn - 1), settings.noise * level)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -94,13 +95,18 @@ class ImageClients:
             yield from zip(images.split(block), labels.split(block), strict=True)
             start = stop
 
-    def plain_batches(self, client: int, size: int, device: torch.device) -> Iterator[Batch]:
-        """One pass over a client's training examples without augmentation, for statistics."""
-        mine, skew = view(self.train[client]), self._skew(client)
-        random = self.streams.torch("statistics-noise", client=client)
-        for indices in mine.split(batch_sizes(len(mine), size)):
+    def held_batches(
+        self, start: int, stop: int, size: int, device: torch.device
+    ) -> Iterator[Batch]:
+        """The clients' training examples number ``start`` to ``stop``, one client after another.
+
+        Without augmentation, for statistics. A batch may hold several clients' examples.
+        """
+        held = view(self.train.indices)[start:stop]
+        for indices in held.split(batch_sizes(len(held), size)):
             images, labels = _pick(self.dataset.train, indices, device)
-            yield skew.apply(self._normalised(images), random), labels
+            yield self._skewed(self._normalised(images), start), labels
+            start += len(indices)
 
     def test_batches(
         self, start: int, stop: int, size: int, device: torch.device
@@ -118,6 +124,20 @@ class ImageClients:
     @cached_property
     def _owners(self) -> Tensor:
         return view(self.test.owners(self.test_size))
+
+    def _skewed(self, images: Tensor, start: int) -> Tensor:
+        """What the clients do to their examples number ``start``, ``start`` + 1, …"""
+        if not self.config.feature_skew.any:
+            return images
+        stop, parts = start + len(images), []
+        first, last = np.searchsorted(self.train.offsets, [start, stop - 1], side="right") - 1
+        for client in range(first, last + 1):
+            begin = max(start, int(self.train.offsets[client]))
+            end = min(stop, int(self.train.offsets[client + 1]))
+            random = self.streams.torch("statistics-noise", begin, client)
+            part = images[begin - start : end - start]
+            parts.append(self._skew(client).apply(part, random))
+        return torch.cat(parts)
 
     def _skew(self, client: int) -> FeatureSkew:
         return FeatureSkew.of_client(self.config.feature_skew, self.streams, client)

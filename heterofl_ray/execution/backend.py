@@ -41,6 +41,10 @@ class Backend(Protocol):
     fallback: Callable[[], tuple[int, Mapping[str, Tensor]] | None] | None
     """Where to find an older state (its round and parameters) when the last one is lost."""
 
+    @property
+    def workers(self) -> int:
+        """How many jobs can run side by side."""
+
     def cut(self, level: Level) -> Slice:
         """The level's slice of the global model."""
 

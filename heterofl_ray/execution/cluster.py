@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 
 import ray
 
@@ -11,6 +14,26 @@ from heterofl_ray.errors import ConfigError
 
 # A run keeps few and small objects there; Ray spills to disk beyond it.
 OBJECT_STORE_BYTES = 2 * 1024**3
+ANSWER_SECONDS = 3.0
+# The namespace of a Ray that was started here, by which it is known again.
+OWN = "heterofl-ray"
+
+# What a worker process loads while it waits for its first actor: the imports take it seconds.
+# Ray keeps one such process for each CPU, so it is worth it only where most of them get an actor.
+PRELOADED = "heterofl_ray.execution.actors"
+
+
+def connect_early(config: ExperimentConfig) -> None:
+    """Connect while another thread imports what a run needs; both take seconds, mostly waiting.
+
+    Ray is started in the main thread: its processes end with the thread that started them. They
+    are ended with this process.
+    """
+    with ThreadPoolExecutor(1) as beside:
+        # an import that fails is tried again, and heard of, by whoever needs it
+        beside.submit(import_module, "heterofl_ray.execution.ray_backend")
+        beside.submit(import_module, "heterofl_ray.runner")
+        connect(config)
 
 
 def connect(config: ExperimentConfig) -> bool:
@@ -20,12 +43,14 @@ def connect(config: ExperimentConfig) -> bool:
 
     A Ray that is already running is used, and never shut down by us.
     """
-    if ray.is_initialized():
-        return False
     address = config.execution.address
+    if ray.is_initialized():
+        _check_same(address)
+        return False
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address != "local":
+            _check_answers(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
             ray.init(address=address, **quiet)
             return False
     except (ConnectionError, ValueError, RuntimeError) as error:
@@ -36,14 +61,55 @@ def connect(config: ExperimentConfig) -> bool:
                 "execution.address", shown, f"no Ray cluster answers there ({reason})"
             ) from None
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    cpus = os.cpu_count() or 1
+    if config.execution.workers == "auto" or 2 * int(config.execution.workers) >= cpus:
+        os.environ.setdefault("RAY_preload_python_modules", PRELOADED)
     ray.init(
         address="local",
-        num_cpus=os.cpu_count(),
+        num_cpus=cpus,
         include_dashboard=False,
+        namespace=OWN,
         object_store_memory=OBJECT_STORE_BYTES,
         **quiet,
     )
     return True
+
+
+def _check_answers(address: str) -> None:
+    """Knock at 'host:port' first: Ray itself would try for twenty seconds, and talk about it."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if not (colon and host and port.isascii() and port.isdigit()):
+        return  # a name that Ray knows what to do with, or will refuse at once
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ConnectionError(getattr(error, "strerror", None) or str(error)) from None
+
+
+def _check_same(address: str) -> None:
+    """This process has a Ray already; a config that names another one must not end up on it."""
+    if address == "auto":
+        return
+    context = ray.get_runtime_context()
+    here = context.gcs_address
+    same = context.namespace == OWN if address == "local" else _place(address) == _place(here)
+    if not same:
+        raise ConfigError.of(
+            "execution.address",
+            address,
+            f"this process is connected to the Ray at {here}; use auto, or a process of its own",
+        )
+
+
+def _place(address: str) -> tuple[str, str]:
+    """Host and port, names of this machine being one host."""
+    host, _, port = address.rpartition(":")
+    try:
+        host = socket.gethostbyname(host)
+    except OSError:
+        return host, port
+    mine = {"127.0.0.1", ray.util.get_node_ip_address()}
+    return ("here" if host in mine else host), port
 
 
 def capacity(cpus: float, gpus: float) -> int:

@@ -45,6 +45,10 @@ class LocalBackend:
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(bench.config.execution.threads)
 
+    @property
+    def workers(self) -> int:
+        return 1
+
     def cut(self, level: Level) -> dict[str, Tensor]:
         return self._server.cut(level)
 

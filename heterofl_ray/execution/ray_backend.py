@@ -142,6 +142,10 @@ class RayBackend:
                 self._servers = self._start_servers()
         raise RunFailed(f"the parameter server cannot be kept up: {reason}")
 
+    @property
+    def workers(self) -> int:
+        return len(self._pool.places())
+
     def worker_places(self) -> list[Place]:
         return self._pool.places()
 

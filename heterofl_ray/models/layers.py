@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -47,10 +47,19 @@ class StaticBatchNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width))
         self.register_buffer("mean", None)
         self.register_buffer("variance", None)
+        self.observer: Callable[[Tensor, Tensor, Tensor], None] | None = None
+        """Told the input, its mean and its biased variance while training, for calibration."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training and self.mean is None:
             raise RuntimeError("static batch norm has no statistics yet: calibrate before testing")
+        if self.training and self.observer is not None:
+            # the statistics come with the output: no second pass over the input
+            out, mean, inverse = torch.native_batch_norm(
+                x, self.weight, self.bias, None, None, True, 0.0, self.eps
+            )
+            self.observer(x, mean, (inverse.double() ** -2 - self.eps).clamp_min(0))
+            return out
         # torch.batch_norm, not F.batch_norm: the latter refuses a batch with one value per channel.
         return torch.batch_norm(
             x,

@@ -99,10 +99,19 @@ class Transformer(nn.Module):
         self.scaler = scaler
         self.dropout = nn.Dropout(network.dropout)
 
+    @property
+    def head(self) -> nn.Linear:
+        """The last layer: `forward` is the head of `hidden`."""
+        return self.decoder2
+
     def forward(self, tokens: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.hidden(tokens))
+        return logits
+
+    def hidden(self, tokens: Tensor) -> Tensor:
+        """What the head turns into logits; tests need not hold the logits of all words at once."""
         positions = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.scaler(self.tokens(tokens)) + self.scaler(self.positions(positions))
         x = self.encoder(self.dropout(self.norm(x)))
-        x = self.decoder_norm(F.gelu(self.scaler(self.decoder1(x))))
-        logits: Tensor = self.decoder2(x)
-        return logits
+        decoded: Tensor = self.decoder_norm(F.gelu(self.scaler(self.decoder1(x))))
+        return decoded

@@ -1,21 +1,23 @@
-"""What is kept of a run: its folder, a row per round, the result."""
+"""A run's folder: where it is made, and the names of what lies in it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import uuid
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
-from heterofl_ray.evaluation import Scores
-from heterofl_ray.simulation import RoundRecord
 
-Row = dict[str, int | float | None]
+if TYPE_CHECKING:
+    from heterofl_ray.config import ExperimentConfig
+
+CONFIG = "config.yaml"
+HISTORY = "history.parquet"
+REPORT = "report"
+TRACKING = "tracking"
+"""What the driver and the sender tell each other, see `journal`."""
 
 
 def create_run_folder(config: ExperimentConfig, data_root: Path) -> Path:
@@ -30,7 +32,7 @@ def create_run_folder(config: ExperimentConfig, data_root: Path) -> Path:
             "tracking.root", config.tracking.root, f"cannot be written to: {error.strerror}"
         ) from None
     header = f"# config hash {config.hash()}\ndata_dir: {json.dumps(str(data_root))}\n"
-    (folder / "config.yaml").write_text(header + config.to_yaml(), encoding="utf-8")
+    (folder / CONFIG).write_text(header + config.to_yaml(), encoding="utf-8")
     return folder
 
 
@@ -46,54 +48,6 @@ def _new_folder(root: Path, stem: str) -> Path:
             return folder
 
 
-class History:
-    """One row per round, as an Arrow table."""
-
-    def __init__(self, config: ExperimentConfig) -> None:
-        self._mix = config.levels
-        self.rows: list[Row] = []
-
-    def add(self, record: RoundRecord) -> None:
-        row: Row = {
-            "round": record.round_number,
-            "seconds": record.seconds,
-            "lr": record.lr,
-            "loss": record.loss,
-            "megabytes_down": record.megabytes,
-            "megabytes_up": record.megabytes,
-            "rejected": sum(report.rejected is not None for report in record.reports),
-        }
-        for level in self._mix.levels:
-            of_level = [
-                report
-                for report in record.reports
-                if report.level == level.name and report.rejected is None
-            ]
-            row[f"clients_{level.name}"] = len(of_level)
-            row[f"loss_{level.name}"] = (
-                sum(report.loss for report in of_level) / len(of_level) if of_level else None
-            )
-        for name, value in _flat_scores(record.scores, self._mix.largest.name).items():
-            row[name] = value
-        self.rows.append(row)
-
-    def table(self) -> pa.Table:
-        names = dict.fromkeys(name for row in self.rows for name in row)
-        return pa.table({name: [row.get(name) for row in self.rows] for name in names})
-
-    def total(self, name: str) -> float:
-        return sum(row[name] or 0 for row in self.rows)
-
-
-def _flat_scores(scores: Mapping[str, Scores], largest: str) -> dict[str, float]:
-    flat: dict[str, float] = {}
-    if largest in scores:
-        flat |= {f"global_{name}": value for name, value in scores[largest].overall.items()}
-        flat |= {f"local_{name}": value for name, value in scores[largest].local.items()}
-    for level, result in scores.items():
-        flat |= {f"level_{level}_{name}": value for name, value in result.overall.items()}
-    return flat
-
-
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+def partial(path: Path) -> Path:
+    """A file beside ``path`` to write first and rename then, so that nobody sees half of it."""
+    return path.with_name(f".partial-{uuid.uuid4().hex}")

@@ -53,7 +53,9 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def plain(data: ImageClients, client: int, size: int = 500) -> Tensor:
-    return torch.cat([batch for batch, _ in data.plain_batches(client, size, CPU)])
+    """One client's examples as the statistics see them."""
+    start, stop = data.train.offsets[client : client + 2].tolist()
+    return torch.cat([batch for batch, _ in data.held_batches(start, stop, size, CPU)])
 
 
 def one_by_one(batch: Tensor, drawn: Augmentation) -> Tensor:
@@ -133,7 +135,7 @@ def test_a_last_batch_of_one_joins_the_one_before(
     data = clients(images(tmp_path, examples), "clients=1")
     for batches in (
         data.training_batches(0, size, generator(), CPU),
-        data.plain_batches(0, size, CPU),
+        data.held_batches(0, examples, size, CPU),
     ):
         assert [len(labels) for _, labels in batches] == sizes
 
@@ -205,6 +207,8 @@ def test_feature_skew_reaches_training_and_statistics_but_no_test(tmp_path: Path
         first, _ = next(turned.training_batches(client, 50, generator(), CPU))
         other, _ = next(straight.training_batches(client, 50, generator(), CPU))
         torch.testing.assert_close(first, rotate(other, angle))
+    together = torch.cat([batch for batch, _ in turned.held_batches(0, 40, 15, CPU)])
+    torch.testing.assert_close(together, torch.cat([plain(turned, client) for client in range(3)]))
     for skewed in (turned, noisy):
         ours, theirs = (next(d.test_batches(0, 7, 7, CPU))[0] for d in (skewed, straight))
         assert torch.equal(ours, theirs)

@@ -1,0 +1,222 @@
+"""Submitting a job to Ray's job server, following it, and a Ray of its own when none runs.
+
+A Ray that is started here has its own folder, ports and token, so that it meets no other Ray on
+the machine, and it is ended by the process it was started as.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ray.job_submission import JobStatus, JobSubmissionClient
+
+from heterofl_ray.errors import ConfigError, RunFailed
+
+DEFAULT_SERVER = "http://127.0.0.1:8265"
+OBJECT_STORE_BYTES = 512 * 1024**2
+START_SECONDS = 120.0
+STOP_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class JobServer:
+    """Where jobs are submitted to."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def on_this_machine(self) -> bool:
+        host = self.url.partition("://")[2].rpartition(":")[0]
+        return host in ("127.0.0.1", "localhost", "[::1]", socket.gethostname())
+
+    def client(self) -> JobSubmissionClient:
+        try:
+            return JobSubmissionClient(self.url, headers=dict(self.headers))
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise ConfigError.of(
+                "--address", self.url, f"no Ray job server answers there ({reason})"
+            ) from None
+
+
+def running_server(address: str | None) -> JobServer | None:
+    """The job server at ``address``, or the one of a Ray that runs here; None: there is none."""
+    given = address or os.environ.get("RAY_API_SERVER_ADDRESS")
+    url = given or DEFAULT_SERVER
+    if "://" not in url:
+        url = f"http://{url}"
+    host, colon, port = url.partition("://")[2].rstrip("/").rpartition(":")
+    if not (url.startswith(("http://", "https://")) and colon and host and port.isdigit()):
+        raise ConfigError.of("--address", given, "must be like http://HOST:8265")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), 3.0).close()
+    except (OSError, OverflowError) as error:
+        if given is None:
+            return None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError.of(
+            "--address", given, f"no Ray job server answers there ({reason})"
+        ) from None
+    return JobServer(url.rstrip("/"))
+
+
+@contextmanager
+def local_ray() -> Iterator[JobServer]:
+    """A Ray on this machine with a job server, ended together with the block."""
+    folder = Path(tempfile.mkdtemp(prefix="hfl-ray-"))
+    token = folder / "token"
+    token.touch(mode=0o600)
+    token.write_text(secrets.token_hex(32))
+    dashboard, agent, client = _free_ports(3)
+    log = folder / "start.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [
+                *(str(Path(sys.executable).with_name("ray")), "start", "--head", "--block"),
+                *("--port=0", f"--ray-client-server-port={client}"),
+                *("--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"),
+                f"--dashboard-agent-listen-port={agent}",
+                f"--temp-dir={folder}",
+                f"--num-cpus={os.cpu_count()}",
+                f"--object-store-memory={OBJECT_STORE_BYTES}",
+                *("--include-dashboard=true", "--disable-usage-stats"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is for us: the job is stopped before its Ray
+            env=_environment(token),
+        )
+    try:
+        headers = {"Authorization": f"Bearer {token.read_text()}"}
+        server = JobServer(f"http://127.0.0.1:{dashboard}", headers)
+        _wait_until_ready(server, process, log)
+        yield server
+    finally:
+        _stop(process)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _environment(token: Path) -> dict[str, str]:
+    """Ours without what names another Ray, with this Python first and the token's place."""
+    kept = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    return {
+        **kept,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _wait_until_ready(server: JobServer, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            server.client()
+            return
+        except ConfigError as error:
+            if process.poll() is not None or time.monotonic() > end:
+                last = log.read_text(errors="replace").strip().splitlines()[-1:]
+                raise RunFailed(f"Ray could not be started: {error}; {' '.join(last)}") from None
+        time.sleep(0.3)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End the Ray that ``process`` is: it ends its parts itself when asked to."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def run_job(
+    server: JobServer,
+    entrypoint: str,
+    working_dir: Path,
+    environment: Mapping[str, str],
+    show: Callable[[str], None],
+) -> int:
+    """Submit, show the log as it comes, and give the job's exit code; stopped when we are."""
+    for handler in logging.getLogger("ray").handlers:
+        handler.setLevel(logging.ERROR)  # what it packs and uploads is of no interest
+    client = server.client()
+    try:
+        job = client.submit_job(
+            entrypoint=entrypoint,
+            runtime_env={
+                "working_dir": str(working_dir),
+                # time to keep a checkpoint when the job is stopped
+                "env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "20", **environment},
+            },
+        )
+    except RuntimeError as error:
+        raise RunFailed(f"the job was not taken: {error}") from None
+    shown = 0
+
+    def count(line: str) -> None:
+        nonlocal shown
+        shown += 1
+        show(line)
+
+    try:
+        asyncio.run(_follow(client, job, count))
+        _wait_until_over(client, job, math.inf)
+    except BaseException:
+        with contextlib.suppress(RuntimeError, ConnectionError):
+            client.stop_job(job)
+            _wait_until_over(client, job, STOP_SECONDS)
+            for line in client.get_job_logs(job).splitlines()[shown:]:  # how to go on with it
+                show(line)
+        raise
+    details = client.get_job_info(job)
+    if details.status == JobStatus.SUCCEEDED:
+        return 0
+    if details.driver_exit_code is None:  # it never came to run
+        raise RunFailed(f"the job could not be run: {(details.message or '').strip()}")
+    return int(details.driver_exit_code)
+
+
+async def _follow(client: JobSubmissionClient, job: str, show: Callable[[str], None]) -> None:
+    """Pass on whole lines."""
+    rest = ""
+    async for text in client.tail_job_logs(job):
+        *lines, rest = (rest + text).split("\n")
+        for line in lines:
+            show(line)
+    if rest:
+        show(rest)
+
+
+def _wait_until_over(client: JobSubmissionClient, job: str, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not client.get_job_status(job).is_terminal() and time.monotonic() < end:
+        time.sleep(0.2)

@@ -1,0 +1,1 @@
+"""A level's model as a file that needs nothing of this package."""

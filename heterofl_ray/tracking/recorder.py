@@ -1,0 +1,209 @@
+"""The driver's side of tracking: says what the run does, and has it sent by a process of its own.
+
+Nothing here waits for anybody before the run has ended, and nothing that goes wrong here reaches
+the run: at worst it is no longer recorded, with a warning that says why.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import heterofl_ray
+from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.data.info import DataInfo
+from heterofl_ray.errors import DataError, Interrupted
+from heterofl_ray.tracking import events, journal
+from heterofl_ray.tracking.destination import is_on
+from heterofl_ray.tracking.folder import TRACKING
+from heterofl_ray.tracking.journal import Event, Journal, Sent
+from heterofl_ray.tracking.sender import unsent
+from heterofl_ray.tracking.system import Sampler
+
+SENDERS = 3
+"""How often a sender is started that did not survive."""
+SHORT_WAIT = 5.0
+"""Seconds to wait for MLflow when the run was stopped or failed."""
+_GRACE = 8.0
+"""Seconds to wait for a server that does not answer."""
+
+_SILENCE = 2.0
+"""Seconds of waiting without saying so."""
+
+Row = Mapping[str, int | float | None]
+
+
+class Recorder:
+    """Used as a context: how it is left says how the run ended."""
+
+    def __init__(
+        self, config: ExperimentConfig, folder: Path, info: DataInfo, data_folder: Path
+    ) -> None:
+        self._of = (config, folder, info, data_folder)
+        self._folder = folder
+        self._settings = config.tracking
+        self._journal: Journal | None = None
+        self._sampler: Sampler | None = None
+        self._sender: subprocess.Popen[bytes] | None = None
+        self._started = 0
+        self._last_round = 0
+        self._samples = 0
+        self._locks = ExitStack()
+        self._patience = config.tracking.wait
+
+    def __enter__(self) -> Self:
+        if is_on(self._settings):
+            _take_lock(self._locks, self._folder)
+            with self._harmless():
+                self._open()
+        return self
+
+    def _open(self) -> None:
+        self._journal = Journal(self._folder)
+        known = [entry.event for entry in journal.read(self._journal.path)]
+        self._last_round = max(
+            (event["step"] for event in known if event.get("kind") == "metrics"), default=0
+        )
+        self._samples = sum(event.get("kind") == "system" for event in known)
+        if not known:
+            self._append(events.start(*self._of))
+        self._sampler = Sampler(self._sample)
+        self._sampler.start()
+
+    @property
+    def is_on(self) -> bool:
+        return self._journal is not None
+
+    def resumed(self, rows: Sequence[Row]) -> None:
+        """The run goes on after these rounds; those a crash kept from the journal are told now."""
+        if rows:
+            self._append(events.resumed(len(rows)))
+            for row in rows:
+                self._tell(row)
+
+    def round_done(self, row: Row) -> None:
+        self._tell(row)
+        self._have_sender()
+
+    def _tell(self, row: Row) -> None:
+        """A round done again after a crash was told before; the first time counts."""
+        number = int(row["round"] or 0)
+        if number > self._last_round:
+            self._last_round = number  # first: a signal in between must not tell it twice
+            self._append(events.round_done(row))
+
+    def _sample(self, values: Mapping[str, float]) -> None:
+        self._append(events.sample(self._samples, values))
+        self._samples += 1
+
+    def _append(self, event: Event) -> None:
+        with self._harmless():
+            if self._journal is not None:
+                self._journal.append(event)
+
+    @contextmanager
+    def _harmless(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:  # such as a full disk
+            self._journal = None
+            warnings.warn(f"this run is no longer recorded for MLflow: {error}", stacklevel=3)
+
+    # ---- the sender -------------------------------------------------------------------------
+
+    def _have_sender(self) -> None:
+        """Start one after the first round, so that the start is not slowed, and when one died."""
+        running = self._sender is not None and self._sender.poll() is None
+        if self._journal is not None and not running and self._started < SENDERS:
+            with self._harmless():
+                self._sender = start_sender(self._folder)
+                self._started += 1
+
+    # ---- the end ----------------------------------------------------------------------------
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._sampler is not None:
+            self._sampler.stop()
+        status = events.FINISHED
+        if kind is not None:
+            stopped = issubclass(kind, (Interrupted, KeyboardInterrupt))
+            status = events.KILLED if stopped else events.FAILED
+            self._patience = min(self._patience, SHORT_WAIT)
+        self._append(events.files())
+        self._append(events.end(status))
+        self._have_sender()
+        self._locks.close()
+
+    def settle(self, say: Callable[[str], None]) -> None:
+        """Wait, not for long, until MLflow has everything, and say where it is."""
+        if self._journal is None:
+            return
+        self._journal.close()
+        with suppress(KeyboardInterrupt):
+            self._wait(say)
+        sent, left = Sent.read(self._folder), unsent(self._folder)
+        if left:
+            why = f" ({sent.problem})" if sent.problem else ""
+            say(f"{left} events not sent yet{why}: heterofl-ray track sync {self._folder}")
+        else:
+            say(f"MLflow: {sent.place}")
+
+    def _wait(self, say: Callable[[str], None]) -> None:
+        size = journal.journal_path(self._folder).stat().st_size
+        started, before = time.monotonic(), Sent.read(self._folder).failures
+        said = False
+        while True:
+            sent = Sent.read(self._folder)
+            waited = time.monotonic() - started
+            away = sent.problem and (sent.failures > before + 1 or waited > _GRACE)
+            ended = self._sender is None or self._sender.poll() is not None
+            if sent.offset >= size or away or ended or waited >= self._patience:
+                return
+            if waited > _SILENCE and not said:
+                said = True
+                say(f"sending to MLflow, {self._patience:.0f} s at most (Ctrl-C: do not wait)")
+            time.sleep(0.1)
+
+
+def _take_lock(locks: ExitStack, folder: Path) -> None:
+    """Be the one driver of this run; a sender may look at the lock for a moment."""
+    for _ in range(20):
+        attempt = ExitStack()
+        if attempt.enter_context(journal.held(folder, journal.DRIVER)):
+            locks.push(attempt)
+            return
+        attempt.close()
+        time.sleep(0.05)
+    raise DataError(f"{folder}: this run is going on in another process")
+
+
+def start_sender(folder: Path) -> subprocess.Popen[bytes]:
+    """In a session of its own, so that Ctrl-C does not reach it."""
+    package = Path(heterofl_ray.__file__).parent.parent
+    environment = dict(os.environ)
+    if str(package) not in site.getsitepackages():
+        paths = [str(package), environment.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    with (folder / TRACKING / "sender.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "heterofl_ray.tracking.sender", str(folder.resolve())],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=environment,
+        )

@@ -1,0 +1,62 @@
+"""Results on disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import record as records
+from benchmarks.measure import Figure
+from benchmarks.record import read, record
+
+
+def figures(value: float) -> list[Figure]:
+    return [
+        Figure(name="speed", about="fast / slow", values=(value, 2.0, 4.0), at_least=2.5),
+        Figure(name="size", about="large / small", values=(1.0,)),
+    ]
+
+
+def test_a_machine_has_one_file_with_its_newest_figures_of_each_theme(tmp_path: Path) -> None:
+    record("one", "About one", figures(3.0), tmp_path)
+    record("two", "About two", figures(3.0), tmp_path)
+    record("one", "About one", figures(1.0), tmp_path)
+    kept = read(tmp_path)
+    assert list(kept) == ["one", "two"]
+    assert kept["two"]["ratios"]["speed"] == {
+        "about": "fast / slow",
+        "median": 3.0,
+        "low": 2.0,
+        "high": 4.0,
+        "repeats": [3.0, 2.0, 4.0],
+        "bound": "at least 2.5",
+        "holds": True,
+    }
+    assert kept["one"]["ratios"]["speed"]["median"] == 2.0
+    assert {"date", "commit", "cpu", "python", "torch"} <= set(kept["one"]["taken"])
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".md"]
+
+
+def test_the_page_shows_medians_spreads_and_bounds(tmp_path: Path) -> None:
+    record("one", "About one", figures(1.0), tmp_path)
+    (page,) = tmp_path.glob("*.md")
+    text = page.read_text()
+    assert "| speed | fast / slow | 2 | 1 to 4 | 3 | at least 2.5 | no |" in text
+    assert "| size | large / small | 1 | 1 to 1 | 1 |  |  |" in text
+
+
+def test_machines_have_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record("one", "About one", figures(3.0), tmp_path)
+    monkeypatch.setattr(records, "_cpu", lambda: "Other(R) CPU @ 1 GHz")
+    assert read(tmp_path) == {}
+    record("one", "About one", figures(3.0), tmp_path)
+    assert len(list(tmp_path.glob("*.json"))) == 2
+    assert records.place(tmp_path).name.startswith("other-cpu-1-ghz-")
+
+
+def test_what_the_checkout_keeps_can_be_read() -> None:
+    for path in records.RESULTS.glob("*.json"):
+        for part in json.loads(path.read_text()).values():
+            assert {"about", "taken", "ratios"} == set(part)

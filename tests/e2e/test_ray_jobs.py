@@ -1,0 +1,204 @@
+"""Jobs as users submit them: to a real Ray head, and by the submit command to one of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from heterofl_ray.cli import main
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+
+REPOSITORY = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+SMALL = [
+    *("--set", "rounds=1", "--set", "fraction=0.04", "--set", "mix=a-b"),
+    *("--set", "network.embedding=16", "--set", "network.heads=2", "--set", "network.layers=1"),
+]
+
+
+@dataclass(frozen=True)
+class Head:
+    url: str
+    environment: dict[str, str]
+
+
+def free_ports(count: int) -> list[int]:
+    held = [socket.socket() for _ in range(count)]
+    for each in held:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in held]
+    for each in held:
+        each.close()
+    return ports
+
+
+def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> list[psutil.Process]:
+    """Ask a process to end; those it had below it that are left after that."""
+    below = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    process.wait(60)
+    _, alive = psutil.wait_procs(below, timeout=20)
+    return alive
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
+    """A Ray head as an operator starts it, with a token of its own."""
+    folder = tmp_path_factory.mktemp("r")
+    token = folder / "token"
+    token.write_text(secrets.token_hex(32))
+    environment = {
+        **os.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "HETEROFL_MLFLOW": "0",
+    }
+    environment.pop("RAY_ADDRESS", None)
+    dashboard, agent, client = free_ports(3)
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [
+                *(str(BIN / "ray"), "start", "--head", "--block", "--port=0", "--num-cpus=2"),
+                *("--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"),
+                f"--dashboard-agent-listen-port={agent}",
+                f"--ray-client-server-port={client}",
+                f"--object-store-memory={200 * 1024**2}",
+                # sockets have short names
+                f"--temp-dir={folder}",
+            ],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            text=True,
+            start_new_session=True,
+        )
+    try:
+        limit = time.monotonic() + 120
+        while socket.socket().connect_ex(("127.0.0.1", dashboard)):
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < limit
+            time.sleep(0.3)
+        yield Head(f"http://127.0.0.1:{dashboard}", environment)
+    finally:
+        end(process)
+
+
+def last_json(text: str) -> dict[str, object]:
+    found: dict[str, object] = json.loads(
+        [line for line in text.splitlines() if line.startswith("{")][-1]
+    )
+    return found
+
+
+def test_ray_job_submit_gives_the_run_commands_bytes(
+    head: Head, tmp_path: Path, data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`ray job submit --working-dir .` from the repository, as the README says."""
+    runs = tmp_path / "runs"
+    done = subprocess.run(
+        [
+            *(str(BIN / "ray"), "job", "submit", "--address", head.url, "--working-dir", "."),
+            *("--", "python", "jobs/wikitext_dynamic.py", "--smoke", "--json"),
+            *("--set", f"tracking.root={runs}", "--data-dir", str(data_root), *SMALL),
+        ],
+        cwd=REPOSITORY,
+        env=head.environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "embedded data (pydocs) in place of wikitext2" in done.stdout
+    job = last_json(done.stdout)
+    assert Path(str(job["run_dir"])).parent == runs
+    assert Path(str(job["report"])).is_file()
+
+    smoke = ["--set", "evaluate_every=2"]
+    assert main(["run", "pydocs-dynamic", *smoke, *SMALL, "--quiet", "--json"]) == 0
+    assert job["model_sha256"] == last_json(capsys.readouterr().out)["model_sha256"]
+
+
+def submit(head: Head, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(BIN / "heterofl-ray"), "submit", *words],
+        cwd=REPOSITORY,
+        env=head.environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+
+
+def test_a_jobs_exit_code_and_its_one_line_come_through(head: Head, tmp_path: Path) -> None:
+    done = submit(
+        head, "jobs/mnist_dynamic.py", "--address", head.url, "--", "--data-dir", str(tmp_path)
+    )
+    assert done.returncode == 2
+    assert "mnist is not there yet" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_ctrl_c_stops_the_job_and_the_ray_that_was_started_for_it(
+    head: Head, tmp_path: Path, data_root: Path
+) -> None:
+    """While another Ray runs on this machine, which is left alone."""
+    log = tmp_path / "log"
+    rounds = ["--set", "rounds=500", "--set", "evaluate_every=1"]
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [
+                *(str(BIN / "heterofl-ray"), "submit", "jobs/wikitext_dynamic.py"),
+                *("--address", "local", "--", "--smoke", "--set", f"tracking.root={tmp_path}"),
+                *("--data-dir", str(data_root), *SMALL, *rounds),
+            ],
+            cwd=REPOSITORY,
+            env=head.environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    limit = time.monotonic() + 200
+    while "round 2/500" not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < limit, log.read_text()
+        time.sleep(0.5)
+    assert end(process, signal.SIGINT) == []
+    told = log.read_text()
+    assert process.returncode == 130, told
+    assert "go on with: heterofl-ray resume" in told
+    assert "Traceback" not in told
+    with socket.socket() as other:
+        assert other.connect_ex(("127.0.0.1", int(head.url.rpartition(":")[2]))) == 0
+
+
+def test_a_series_runs_as_plain_python_on_one_ray(tmp_path: Path, data_root: Path) -> None:
+    short = [*("--set", "rounds=1"), *("--set", "local_epochs=1"), *("--set", "clients=20")]
+    done = subprocess.run(
+        [
+            *(sys.executable, str(REPOSITORY / "jobs" / "interpolation.py"), "--smoke", "--json"),
+            *(*short, "--address", "local"),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert Path(told["report"]).is_file()
+    assert len(list((tmp_path / "runs").glob("*/result.json"))) == len(told["runs"]) == 2
