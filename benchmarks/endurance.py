@@ -37,7 +37,7 @@ def measure(quick: bool) -> list[Figure]:
             "batch_size": 500,
             "evaluate_every": 10,
             "network": {"hidden": [8]},
-            "execution": {"workers": 2, "address": "local"},
+            "execution": {"workers": 2, "address": "auto"},
         }
     )
     memory: dict[str, list[int]] = {"driver": [], "server": [], "worker": []}

@@ -17,10 +17,16 @@ class Figure:
     values: tuple[float, ...]
     at_least: float | None = None
     at_most: float | None = None
+    less_is_better: bool = False
+    """Without a bound; one that says at most means it anyhow."""
 
     @property
     def median(self) -> float:
         return statistics.median(self.values)
+
+    @property
+    def lower_is_better(self) -> bool:
+        return self.less_is_better or self.at_most is not None
 
     @property
     def holds(self) -> bool:
@@ -34,6 +40,10 @@ class Figure:
         if self.at_least is not None:
             return f"at least {self.at_least:g}"
         return f"at most {self.at_most:g}" if self.at_most is not None else ""
+
+    @property
+    def spread(self) -> str:
+        return f"{min(self.values):.3g} to {max(self.values):.3g}"
 
     def to_dict(self) -> dict[str, float]:
         return {"median": self.median, "low": min(self.values), "high": max(self.values)}

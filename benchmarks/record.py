@@ -1,4 +1,4 @@
-"""Results on disk: one JSON and one Markdown file for each theme, with what they were taken on."""
+"""Results on disk: for each machine one JSON and one Markdown file, theme by theme."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import datetime
 import json
 import os
 import platform
-from collections.abc import Sequence
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import Figure
 
@@ -16,25 +19,43 @@ RESULTS = Path(__file__).parent / "results"
 _PACKAGES = ("torch", "numpy", "pyarrow", "ray", "torchvision")
 
 
-def record(theme: str, about: str, figures: Sequence[Figure]) -> None:
-    """Keep the figures of a full run in place of those of the last one."""
-    RESULTS.mkdir(exist_ok=True)
-    machine = surroundings()
-    values = {
-        "theme": theme,
-        "machine": machine,
-        "ratios": {figure.name: figure.to_dict() for figure in figures},
-        "repeats": {figure.name: list(figure.values) for figure in figures},
+def record(theme: str, about: str, figures: Sequence[Figure], into: Path = RESULTS) -> None:
+    """Keep a theme's figures in place of those that this machine had before."""
+    into.mkdir(exist_ok=True)
+    path = place(into)
+    kept = read(into)
+    kept[theme] = {
+        "about": about,
+        "taken": surroundings(),
+        "ratios": {figure.name: _entry(figure) for figure in figures},
     }
-    (RESULTS / f"{theme}.json").write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    (RESULTS / f"{theme}.md").write_text(_page(theme, about, figures, machine), encoding="utf-8")
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(_page(kept), encoding="utf-8")
+
+
+def read(results: Path = RESULTS) -> dict[str, Any]:
+    """What is kept of this machine, by theme."""
+    path = place(results)
+    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return kept
+
+
+def place(results: Path = RESULTS) -> Path:
+    """This machine's file."""
+    name = re.sub(r"[^a-z0-9.]+", "-", machine().lower().replace("(r)", "")).strip("-")
+    return results / f"{name}.json"
+
+
+def machine() -> str:
+    return f"{_cpu()}, {os.cpu_count()} cores"
 
 
 def surroundings() -> dict[str, str]:
-    """The machine and the versions that figures depend on."""
+    """What figures depend on."""
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "cpu": f"{_cpu()}, {os.cpu_count()} cores",
+        "commit": _commit(),
+        "cpu": machine(),
         "python": platform.python_version(),
         **{name: version(name) for name in _PACKAGES},
     }
@@ -47,23 +68,48 @@ def _cpu() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def _page(theme: str, about: str, figures: Sequence[Figure], machine: dict[str, str]) -> str:
-    rows = [
-        f"| {f.name} | {f.about} | {f.median:.3g} | {min(f.values):.3g} to {max(f.values):.3g} | "
-        f"{len(f.values)} | {f.bound} | {'yes' if f.holds else 'no'} |"
-        for f in figures
-    ]
-    return "\n".join(
-        [
-            f"# {theme}",
+def _commit() -> str:
+    """The checkout's commit; one with changes since is marked."""
+    command = ["git", "-C", str(RESULTS.parent), "describe", "--always", "--dirty"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return found.stdout.strip()
+
+
+def _entry(figure: Figure) -> dict[str, Any]:
+    return {
+        "about": figure.about,
+        **figure.to_dict(),
+        "repeats": list(figure.values),
+        "bound": figure.bound,
+        "holds": figure.holds,
+    }
+
+
+def _page(kept: Mapping[str, Any]) -> str:
+    lines = ["# Speed", ""]
+    for theme, part in kept.items():
+        lines += [
+            f"## {theme}",
             "",
-            f"{about}.",
+            f"{part['about']}.",
             "",
             "| ratio | of what | median | low to high | repeats | bound | holds |",
             "|---|---|---|---|---|---|---|",
-            *rows,
+            *(_row(name, entry) for name, entry in part["ratios"].items()),
             "",
-            ", ".join(f"{name}: {value}" for name, value in machine.items()) + ".",
+            ", ".join(f"{name}: {value}" for name, value in part["taken"].items()) + ".",
             "",
         ]
+    return "\n".join(lines)
+
+
+def _row(name: str, entry: Mapping[str, Any]) -> str:
+    holds = {True: "yes", False: "no"}[entry["holds"]] if entry["bound"] else ""
+    return (
+        f"| {name} | {entry['about']} | {entry['median']:.3g} | "
+        f"{entry['low']:.3g} to {entry['high']:.3g} | {len(entry['repeats'])} | "
+        f"{entry['bound']} | {holds} |"
     )

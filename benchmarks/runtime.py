@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import statistics
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +13,11 @@ import ray
 import torch
 
 from benchmarks.measure import Figure, seconds
+from benchmarks.pool import pool
 from heterofl_ray.clients.group_sum import GroupUpdate
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.execution.local import LocalBackend
-from heterofl_ray.execution.ray_backend import RayBackend
 from heterofl_ray.parameter_server import ParameterServer
 from heterofl_ray.simulation import Simulation
 
@@ -52,20 +49,9 @@ def _config(**changes: Any) -> ExperimentConfig:
         "fraction": 0.2,
         "rounds": 1000,
         "local_epochs": 3,
-        "execution": {"workers": 2, "address": "local"},
+        "execution": {"workers": 2, "address": "auto"},
     }
     return ExperimentConfig.from_dict({**values, **changes})
-
-
-@contextmanager
-def _pool(config: ExperimentConfig, root: Path) -> Iterator[tuple[Simulation, RayBackend]]:
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    bench = Workbench(config, root, CPU)
-    backend = RayBackend(bench)
-    try:
-        yield Simulation(bench, backend), backend
-    finally:
-        backend.close()
 
 
 def _overhead(root: Path, repeats: int) -> Figure:
@@ -75,7 +61,7 @@ def _overhead(root: Path, repeats: int) -> Figure:
     local = LocalBackend(bench)
     alone = Simulation(bench, local)
     ratios = []
-    with _pool(config, root) as (simulation, _):
+    with pool(config, root) as (simulation, _):
         for t in range(1, repeats + 2):
             on_pool = seconds(partial(simulation.train, t))
             in_one = seconds(partial(alone.train, t))
@@ -141,7 +127,7 @@ def _driver_bytes(root: Path, rounds: int) -> Figure:
         return put(value, **options)
 
     megabytes = []
-    with _pool(config, root) as (simulation, _):
+    with pool(config, root) as (simulation, _):
         simulation.train(1)
         ray.get, ray.put = counted_get, counted_put
         try:

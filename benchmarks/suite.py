@@ -1,0 +1,122 @@
+"""The suite as a whole: its themes, what is shown of them and kept, and when it fails.
+
+Full runs take about a quarter of an hour on two cores, ``--quick`` about two minutes: smaller
+jobs, one repeat, bounds judged only where they are for such jobs too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.compare import regressions
+from benchmarks.measure import Figure
+from benchmarks.record import place, read, record
+from heterofl_ray.errors import ConfigError
+
+# A theme is a module with NAME, ABOUT and measure(quick); imported when it is run, so that a
+# mistake is answered before torch is there. Those that start processes of their own come first,
+# while no Ray of ours is there beside them.
+ALONE = {
+    "fedavg": "benchmarks.fedavg.theme",
+    "data-pipeline": "benchmarks.data_pipeline",
+    "population": "benchmarks.population",
+}
+ON_RAY = {
+    "rounds": "benchmarks.rounds",
+    "scaling": "benchmarks.scaling",
+    "runtime": "benchmarks.runtime",
+    "endurance": "benchmarks.endurance",
+}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, show and keep; 1 when a bound is missed or a ratio has become worse."""
+    names = _chosen(arguments.names)
+    _check(arguments)
+    if arguments.data_dir:
+        os.environ["HETEROFL_DATA_DIR"] = str(Path(arguments.data_dir).absolute())
+    _let_processes_find_us()
+    before = read()
+    figures: list[Figure] = []
+    with ExitStack() as stack:
+        for name in names:
+            if name in ON_RAY:
+                import_module("benchmarks.pool").ensure_ray(stack)
+            theme = import_module({**ALONE, **ON_RAY}[name])
+            _say(f"{name}: {theme.ABOUT}")
+            measured = theme.measure(arguments.quick)
+            if arguments.record:
+                record(name, theme.ABOUT, measured)
+            figures += measured
+    return _show(figures, arguments, regressions(figures, before) if arguments.compare else [])
+
+
+def _chosen(names: Sequence[str]) -> list[str]:
+    """The themes that are named, or all, in the suite's order."""
+    known = [*ALONE, *ON_RAY]
+    for name in names:
+        if name not in known:
+            raise ConfigError.unknown("NAME", name, known)
+    return [name for name in known if name in names or not names]
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    for option in ("record", "compare"):
+        if arguments.quick and getattr(arguments, option):
+            raise ConfigError(f"--{option} is for full runs: leave out --quick")
+    if arguments.compare and not read():
+        raise ConfigError(
+            f"--compare: nothing is recorded of this machine in {place()}; use --record first"
+        )
+
+
+def _let_processes_find_us() -> None:
+    root = str(Path(__file__).parent.parent)
+    others = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([root, others] if others else [root])
+
+
+def _show(figures: Sequence[Figure], arguments: argparse.Namespace, worse: Sequence[str]) -> int:
+    for figure in figures:
+        _say(f"{figure.name}: {figure.about}")
+    Console(stderr=arguments.json, highlight=False).print(_table(figures))
+    missed = [figure for figure in figures if not figure.holds]
+    for figure in missed:
+        _say(f"bound missed: {figure.name} is {figure.median:.3g}, should be {figure.bound}")
+    for line in worse:
+        _say(f"has become worse: {line}")
+    if arguments.json:
+        ratios = {figure.name: figure.to_dict() for figure in figures}
+        print(json.dumps({"ratios": ratios}), flush=True)
+    return 1 if missed or worse else 0
+
+
+def _table(figures: Sequence[Figure]) -> Table:
+    table = Table("ratio")
+    for heading in ("median", "low", "high", "bound"):
+        table.add_column(heading, justify="right")
+    table.add_column("holds")
+    for figure in figures:
+        table.add_row(
+            figure.name,
+            f"{figure.median:.3g}",
+            f"{min(figure.values):.3g}",
+            f"{max(figure.values):.3g}",
+            figure.bound,
+            ("yes" if figure.holds else "NO") if figure.bound else "",
+        )
+    return table
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
