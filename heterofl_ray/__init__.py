@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from heterofl_ray.config import ExperimentConfig as ExperimentConfig
     from heterofl_ray.errors import ConfigError as ConfigError
     from heterofl_ray.errors import DataError as DataError
+    from heterofl_ray.methods.registry import register_method as register_method
     from heterofl_ray.models.registry import register_model as register_model
     from heterofl_ray.runner import run as run
 
@@ -25,10 +26,19 @@ _HOME = {
     "ConfigError": "heterofl_ray.errors",
     "DataError": "heterofl_ray.errors",
     "ExperimentConfig": "heterofl_ray.config",
+    "register_method": "heterofl_ray.methods.registry",
     "register_model": "heterofl_ray.models.registry",
     "run": "heterofl_ray.runner",
 }
-__all__ = ["ConfigError", "DataError", "ExperimentConfig", "presets", "register_model", "run"]
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "ExperimentConfig",
+    "presets",
+    "register_method",
+    "register_model",
+    "run",
+]
 
 
 def __dir__() -> list[str]:

@@ -24,6 +24,7 @@ from heterofl_ray.errors import ConfigError, DataError, Interrupted
 from heterofl_ray.evaluation import Scores
 from heterofl_ray.execution.backend import Backend
 from heterofl_ray.execution.local import LocalBackend
+from heterofl_ray.methods.registry import resolve
 from heterofl_ray.progress import Progress, Silent
 from heterofl_ray.result import RunResult, summarise
 from heterofl_ray.settings import load_yaml
@@ -165,7 +166,7 @@ class _Run:
                     backend.fallback = self._older_state
                     if last is not None:
                         backend.restore(last.progress.round_number, last.parameters)
-                    simulation = Simulation(self._bench, backend)
+                    simulation = resolve(self._config.method)(self._bench, backend)
                     self._rounds(simulation, backend, shown)
                     parameters = simulation.final()
                     if not self._scores:  # resumed after the last round

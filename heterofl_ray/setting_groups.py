@@ -122,7 +122,7 @@ class EvaluationConfig(Checked):
 
     group: ClassVar[str] = "evaluation."
 
-    batch_size: int = setting(500, "examples per test batch", low=1)
+    batch_size: int = setting(100, "images, or windows of text, per test batch", low=1)
     calibrate: str = setting(
         "pooled",
         "static batch norm's statistics: over all examples, or averages over batches (the paper's)",

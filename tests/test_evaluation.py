@@ -93,12 +93,12 @@ def test_per_batch_statistics_are_torchs_cumulative_ones(
 @pytest.mark.parametrize("words", [3, 512, 1500])
 def test_a_vocabularys_loss_tile_by_tile_is_the_cross_entropy(words: int) -> None:
     torch.manual_seed(0)
-    hidden, head = 3 * torch.randn(4, 5, 6), torch.nn.Linear(6, words)
-    targets = torch.randint(0, words, (4, 5))
+    hidden, head = 3 * torch.randn(100, 5, 6), torch.nn.Linear(6, words)
+    targets = torch.randint(0, words, (100, 5))
     score = headed_score(hidden, head, targets)
     expected = F.cross_entropy(head(hidden).flatten(0, 1), targets.flatten(), reduction="sum")
     assert score.loss == pytest.approx(expected.item(), rel=1e-6)
-    assert score.examples == 20
+    assert score.examples == 500
 
 
 @torch.no_grad()

@@ -170,6 +170,8 @@ class EvaluateJob:
             put_statistics(model, moments)
         testing_mode(model)
         size = bench.config.evaluation.batch_size
+        if bench.data.task == "text":
+            size *= bench.config.text.window
         scores = {"global": Score()}
         place = self.start
         labels_of = cache(bench.data.labels)

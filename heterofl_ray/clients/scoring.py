@@ -52,8 +52,8 @@ class Headed(Protocol):
     def hidden(self, inputs: Tensor) -> Tensor: ...
 
 
-# Words whose logits are computed at once: few enough to stay in a core's cache.
-TILE = 512
+# Positions and words whose logits are computed at once: few enough to stay in a core's cache.
+POSITIONS, WORDS = 448, 512
 
 
 def headed_score(hidden: Tensor, head: nn.Linear, targets: Tensor) -> Score:
@@ -62,11 +62,13 @@ def headed_score(hidden: Tensor, head: nn.Linear, targets: Tensor) -> Score:
     The loss is log(sum of exp(z)) - z_y, and the sum can be taken tile by tile.
     """
     flat, truth = hidden.flatten(0, -2), targets.flatten()
-    weights, biases = head.weight.split(TILE), head.bias.split(TILE)
-    sums = [F.linear(flat, *tile).logsumexp(-1) for tile in zip(weights, biases, strict=True)]
-    own = (flat * head.weight[truth]).sum(-1) + head.bias[truth]
-    loss = torch.stack(sums).logsumexp(0) - own
-    return Score(examples=truth.numel(), loss=float(loss.double().sum()))
+    tiles = list(zip(head.weight.split(WORDS), head.bias.split(WORDS), strict=True))
+    loss = 0.0
+    for some, own in zip(flat.split(POSITIONS), truth.split(POSITIONS), strict=True):
+        sums = torch.stack([F.linear(some, *tile).logsumexp(-1) for tile in tiles]).logsumexp(0)
+        right = (some * head.weight[own]).sum(-1) + head.bias[own]
+        loss += float((sums - right).double().sum())
+    return Score(examples=truth.numel(), loss=loss)
 
 
 def testing_mode(model: nn.Module) -> None:

@@ -1,7 +1,35 @@
-"""Methods by name."""
+"""Methods by name. A method is a `simulation.Simulation`: a class whose `run_round` does a round.
+
+Importing this module does not import torch: a method of ours names its class, and `resolve` loads
+it. Users add their own with `register_method`.
+"""
 
 from __future__ import annotations
 
-METHODS: dict[str, str] = {
-    "heterofl": "clients train the leading channels they afford; overlapping parts are averaged",
+import pkgutil
+from typing import TYPE_CHECKING
+
+from heterofl_ray.errors import ConfigError
+
+if TYPE_CHECKING:
+    from heterofl_ray.simulation import Simulation
+
+METHODS: dict[str, str | type[Simulation]] = {
+    "heterofl": "heterofl_ray.simulation:Simulation",
 }
+
+
+def register_method(name: str, method: type[Simulation]) -> None:
+    """Make ``method`` available as ``method=name``."""
+    if not name or isinstance(METHODS.get(name), str):
+        raise ConfigError.of("method name", name, "must be new and not empty")
+    METHODS[name] = method
+
+
+def resolve(name: str) -> type[Simulation]:
+    """The class of the method ``name``."""
+    if name not in METHODS:
+        raise ConfigError.unknown("method", name, METHODS)
+    found = METHODS[name]
+    method: type[Simulation] = pkgutil.resolve_name(found) if isinstance(found, str) else found
+    return method

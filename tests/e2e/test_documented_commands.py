@@ -15,11 +15,14 @@ import time
 import urllib.request
 from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from heterofl_ray.cli import main
+from heterofl_ray.methods.registry import METHODS
+from heterofl_ray.models.registry import MODELS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("documented")]
 
@@ -155,3 +158,21 @@ def serves(words: list[str], place: Path) -> None:
     finally:
         process.terminate()
         process.wait(30)
+
+
+def test_the_pages_python_works(
+    place: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All Python blocks one after another, for one round each; a later one uses earlier names."""
+    monkeypatch.chdir(place)
+    names: dict[str, object] = {}
+    blocks = 0
+    with mock.patch.dict(METHODS), mock.patch.dict(MODELS):
+        for page in PAGES:
+            for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S):
+                text = re.sub(r"rounds=\d+", "rounds=1", block)
+                text = text.replace("~/.cache/heterofl-ray", str(data_root))
+                exec(compile(text, str(page), "exec"), names)  # noqa: S102 our own pages
+                blocks += 1
+    assert blocks >= 4
+    assert (place / "c.onnx").is_file()
