@@ -30,6 +30,7 @@ ALONE = {
     "fedavg": "benchmarks.fedavg.theme",
     "data-pipeline": "benchmarks.data_pipeline",
     "population": "benchmarks.population",
+    "tracking": "benchmarks.tracking",
 }
 ON_RAY = {
     "rounds": "benchmarks.rounds",

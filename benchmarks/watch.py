@@ -7,6 +7,7 @@ of them share once. It is looked at every half second.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -32,7 +33,9 @@ def watch(module: str, arguments: Sequence[str]) -> Outcome:
     """Run ``python -m module`` with these arguments to its end."""
     started = time.time()
     command = [sys.executable, "-m", module, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    # as on a user's machine, where Python keeps what it has compiled
+    around = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=around) as process:
         over, peaks = threading.Event(), [0]
 
         def look() -> None:

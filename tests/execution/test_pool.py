@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ray.exceptions import ObjectLostError, RayActorError
+from ray.exceptions import ObjectLostError, RayActorError, RayTaskError
 
-from heterofl_ray.errors import RunFailed
+from heterofl_ray.clients.jobs import TrainJob
+from heterofl_ray.errors import GpuFull, RunFailed
 from heterofl_ray.execution import ray_pool
 from heterofl_ray.execution.actors import Place
 from heterofl_ray.execution.failures import ServerLost
 from heterofl_ray.execution.ray_pool import Pool, Task
+from heterofl_ray.execution.scheduling import admits
+from heterofl_ray.mixes import Level
 
 
 class FakeRay:
@@ -125,3 +128,31 @@ def test_an_abandoned_task_is_not_done_again(monkeypatch: pytest.MonkeyPatch) ->
         pool.turn()
     assert not task.done
     assert task.tries == 1
+
+
+def full() -> RayTaskError:
+    return RayTaskError("work", "trace", GpuFull("no memory"), pid=1, ip="here")
+
+
+def test_a_task_that_found_a_full_gpu_is_done_again_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeRay(monkeypatch)
+    place = Place(pid=1, node="n", gpus=("0",), gpu_bytes=8000)
+    pool = make_pool(fake, [Actor(place, [full(), "fine"])])
+    pool.memory = {"a": 1000, "e": 100}
+    task = Task("work", job=None, inputs=(), level="a")
+    pool.submit([task])
+    for _ in range(4):
+        pool.turn()
+    assert (task.done, task.result, task.tries, fake.hired) == (True, "fine", 2, 1)
+    assert not admits("a", ["e"], pool.memory, 8000)
+    assert admits("a", [], pool.memory, 8000)
+
+
+def test_a_gpu_that_is_always_full_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeRay(monkeypatch)
+    pool = make_pool(fake, [Actor(READY, [full(), full()])], tries=2)
+    pool.submit([Task("work", job=TrainJob(3, Level("a", 1.0), (7,), 0.1), inputs=(), level="a")])
+    pool.turn()  # the worker arrives
+    pool.turn()  # the first try
+    with pytest.raises(RunFailed, match=r"lost 2 times \(gpu_full\)"):
+        pool.turn()

@@ -29,6 +29,9 @@ from torch.nn import functional as F
 
 aten = torch.ops.aten
 
+LARGEST_TAPS = 600 * 1024
+"""Bytes of taps up to which this is worth it; larger ones do not stay in a core's cache."""
+
 
 def forward(
     x: Tensor,
@@ -41,7 +44,7 @@ def forward(
     output_padding: Sequence[int],
     groups: int,
 ) -> Any:
-    if not simple(weight, stride, padding, dilation, transposed, groups):
+    if not simple(x, weight, stride, padding, dilation, transposed, groups):
         return NotImplemented
     shape = Neighbourhoods.of(x, weight, stride[0], padding[0])
     out = shape.images(weight.flatten(1) @ shape.taps(x))
@@ -63,7 +66,7 @@ def backward(
     groups: int,
     wanted: Sequence[bool],
 ) -> Any:
-    if not simple(weight, stride, padding, dilation, transposed, groups):
+    if not simple(x, weight, stride, padding, dilation, transposed, groups):
         return NotImplemented
     shape = Neighbourhoods.of(x, weight, stride[0], padding[0])
     rows = shape.rows(d_output.transpose(0, 1))
@@ -78,6 +81,7 @@ def backward(
 
 
 def simple(
+    x: Tensor,
     weight: Tensor,
     stride: Sequence[int],
     padding: Sequence[int],
@@ -85,9 +89,10 @@ def simple(
     transposed: bool,
     groups: int,
 ) -> bool:
-    """Whether it is an ordinary square convolution; others stay with the library."""
+    """Whether it is an ordinary square convolution, and small; others stay with the library."""
     return (
         weight.dim() == 4
+        and x.numel() * weight.shape[2] ** 2 * x.element_size() <= LARGEST_TAPS
         and weight.shape[2] == weight.shape[3]
         and len({*stride}) == 1
         and len({*padding}) == 1

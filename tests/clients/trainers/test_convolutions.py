@@ -88,3 +88,15 @@ def test_other_convolutions_stay_with_the_library(
     assert convolutions.forward(x, weight, None, *how) is NotImplemented
     wanted = [True, True, False]
     assert convolutions.backward(x, x, weight, None, *how, wanted) is NotImplemented
+
+
+def test_large_ones_stay_with_the_library() -> None:
+    how = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+    side = 8
+    most = convolutions.LARGEST_TAPS // (4 * 9 * side * side)
+    weight = torch.randn(1, 1, 3, 3)
+    assert convolutions.forward(torch.randn(most, 1, side, side), weight, None, *how) is not (
+        NotImplemented
+    )
+    larger = torch.randn(most + 1, 1, side, side)
+    assert convolutions.forward(larger, weight, None, *how) is NotImplemented

@@ -1,0 +1,53 @@
+"""Starting a Ray for a run: what is asked of it, and what is imported meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.execution import cluster
+
+
+@pytest.mark.parametrize(
+    ("workers", "cpus", "preloaded"),
+    [("auto", 64, True), (2, 2, True), (32, 64, True), (2, 64, False)],
+)
+def test_worker_processes_preload_only_where_most_get_an_actor(
+    workers: int | str, cpus: int, preloaded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setenv("RAY_preload_python_modules", "")
+    monkeypatch.delenv("RAY_preload_python_modules")
+    monkeypatch.setattr(os, "cpu_count", lambda: cpus)
+    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(cluster.ray, "init", lambda **options: asked.update(options))
+    config = ExperimentConfig.from_dict({"execution": {"workers": workers, "address": "local"}})
+    assert cluster.connect(config)
+    assert asked["num_cpus"] == cpus
+    assert asked["include_dashboard"] is False
+    assert ("RAY_preload_python_modules" in os.environ) is preloaded
+
+
+def test_torch_is_imported_while_ray_starts() -> None:
+    """In another thread: Ray's processes end with the thread that started them."""
+    script = (
+        "import sys, threading, time\n"
+        "from heterofl_ray.config import ExperimentConfig\n"
+        "from heterofl_ray.execution import cluster\n"
+        "assert 'torch' not in sys.modules\n"
+        "def connect(config):\n"
+        "    assert threading.current_thread() is threading.main_thread()\n"
+        "    while 'torch' not in sys.modules:\n"
+        "        time.sleep(0.01)\n"
+        "cluster.connect = connect\n"
+        "cluster.connect_early(ExperimentConfig())\n"
+        "assert 'heterofl_ray.runner' in sys.modules\n"
+        "assert 'heterofl_ray.execution.ray_backend' in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
