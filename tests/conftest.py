@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from xdist.scheduler import LoadScopeScheduling
 
 from heterofl_ray.config import ExperimentConfig
+
+
+class Groups(LoadScopeScheduling):
+    """Test by test, but files of one ``xdist_group`` after another in one process.
+
+    Two clusters at once would be more than two cores can take. (``--dist loadgroup`` would do it,
+    were its groups known to every version of pytest.)
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group(nodeid.split("::")[0]) or nodeid
+
+
+@cache
+def _group(file: str) -> str | None:
+    text = (Path(__file__).parents[1] / file).read_text(encoding="utf-8")
+    named = re.search(r'xdist_group\("(\w+)"\)', text)
+    return named[1] if named else None
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    return Groups(config, log)
 
 
 @pytest.fixture(scope="session")

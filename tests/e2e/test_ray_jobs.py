@@ -47,6 +47,8 @@ def free_ports(count: int) -> list[int]:
 
 def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> list[psutil.Process]:
     """Ask a process to end; those it had below it that are left after that."""
+    if process.poll() is not None:
+        return []
     below = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
     process.wait(60)

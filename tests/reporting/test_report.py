@@ -129,7 +129,10 @@ def test_write_report_gives_the_page(make_run: MakeRun, tmp_path: Path) -> None:
     assert page.is_file()
 
 
-def test_an_unfinished_run_says_so(make_run: MakeRun, tmp_path: Path) -> None:
+def test_an_unfinished_run_says_so(
+    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HETEROFL_DATA_DIR", str(tmp_path / "no-data"))
     half = {name: values[:2] for name, values in COLUMNS.items()}
     made = make_report([make_run(columns=half, result=None)], tmp_path / "out")
     page = check(made)
