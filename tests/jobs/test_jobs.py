@@ -150,7 +150,7 @@ def test_where_mlflow_is_to_be_looked_at(
         ("mnist_dynamic", ["--smoke", "--set", "rouds=3"], "did you mean 'rounds'?"),
         ("mnist_dynamic", ["--smok"], "unrecognized arguments: --smok"),
         ("mnist_dynamic", ["--smoke", "--set", "model=covn"], "did you mean 'conv'?"),
-        ("mnist_dynamic", ["--smoke", "--address", "127.0.0.1:1"], "execution.address='127.0.0.1:1'"),
+        (
             "mnist_dynamic",
             ["--smoke", "--address", "127.0.0.1:1"],
             "execution.address='127.0.0.1:1' is not valid",
