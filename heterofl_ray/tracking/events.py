@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import platform
 import socket
 import subprocess
@@ -114,11 +115,14 @@ def _user() -> str:
 
 
 def _git_commit() -> str:
-    """The commit of the checkout that the user works in; empty outside of one."""
+    """The commit of the checkout that the user works in; empty outside of one.
+
+    A submitted job runs in a copy without its history, and is told where it was submitted from.
+    """
+    place = os.environ.get("HETEROFL_BASE_DIR") or "."
+    command = ["git", "-C", place, "rev-parse", "HEAD"]
     try:
-        done = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=2, check=True
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=2, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()

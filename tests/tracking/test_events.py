@@ -56,7 +56,15 @@ def test_the_commit_of_the_users_checkout(tmp_path: Path, monkeypatch: pytest.Mo
 
     git("init", "--quiet")
     git("commit", "--quiet", "--allow-empty", "--message", "one")
-    assert start(ExperimentConfig(), tmp_path)["tags"][commit] == git("rev-parse", "HEAD")
+    head = git("rev-parse", "HEAD")
+    assert start(ExperimentConfig(), tmp_path)["tags"][commit] == head
+
+    copy = tmp_path.parent / f"{tmp_path.name}-copy"  # where a submitted job finds itself
+    copy.mkdir()
+    monkeypatch.chdir(copy)
+    assert commit not in start(ExperimentConfig(), tmp_path)["tags"]
+    monkeypatch.setenv("HETEROFL_BASE_DIR", str(tmp_path))
+    assert start(ExperimentConfig(), tmp_path)["tags"][commit] == head
 
 
 def test_tags_name_config_versions_and_place(tmp_path: Path) -> None:
