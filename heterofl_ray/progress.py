@@ -1,4 +1,4 @@
-"""A line that says how a run is doing: live in a terminal, one line per test elsewhere."""
+"""How a run is doing: live in a terminal, one line per test elsewhere."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.evaluation import Scores
 from heterofl_ray.simulation import RoundRecord
+from heterofl_ray.tracking.history import Row
 
 
 class Progress(Protocol):
@@ -27,7 +31,7 @@ class Progress(Protocol):
 
     def start(self, config: ExperimentConfig, folder: Path, done: int, moved: float) -> None: ...
 
-    def update(self, record: RoundRecord) -> None: ...
+    def update(self, record: RoundRecord, row: Row) -> None: ...
 
     def say(self, text: str) -> None: ...
 
@@ -49,7 +53,7 @@ class Silent:
     def start(self, config: ExperimentConfig, folder: Path, done: int, moved: float) -> None:
         return None
 
-    def update(self, record: RoundRecord) -> None:
+    def update(self, record: RoundRecord, row: Row) -> None:
         return None
 
     def say(self, text: str) -> None:
@@ -57,10 +61,13 @@ class Silent:
 
 
 class Shown(Silent):
-    """Round, loss, score, megabytes moved and time left, on standard error."""
+    """Live in a terminal: a bar, the score and its best, each level's loss, how busy workers are.
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
+    Elsewhere, as in a job's log, a line for each round that was tested.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
         self._bar = Bar(
             TextColumn("round"),
             MofNCompleteColumn(),
@@ -68,10 +75,12 @@ class Shown(Silent):
             TextColumn("{task.description}"),
             TimeRemainingColumn(),
             console=self._console,
-            disable=not self._console.is_terminal,
         )
+        self._detail = Text(style="dim")
+        self._live = Live(Group(self._bar, self._detail), console=self._console)
         self._megabytes = 0.0
         self._score = ""
+        self._best: tuple[float, str] | None = None
 
     def __exit__(
         self,
@@ -79,16 +88,15 @@ class Shown(Silent):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        self._live.stop()
 
     def start(self, config: ExperimentConfig, folder: Path, done: int, moved: float) -> None:
-        self._largest = config.levels.largest.name
+        self._levels = [level.name for level in config.levels.levels]
         self._rounds = config.rounds
         self._started = time.perf_counter()
-        self._console.print(
+        self.say(
             f"{config.method} on {config.data}: {config.model}, mix {config.mix}, "
-            f"{config.cohort_size} of {config.clients} clients a round -> {folder}",
-            soft_wrap=True,
+            f"{config.cohort_size} of {config.clients} clients a round -> {folder}"
         )
         self._done_before = done
         self._megabytes = moved
@@ -97,31 +105,46 @@ class Shown(Silent):
             total=config.rounds,
             completed=done,
         )
-        self._bar.start()
+        if self._console.is_terminal:
+            self._live.start()
 
-    def update(self, record: RoundRecord) -> None:
+    def update(self, record: RoundRecord, row: Row) -> None:
         self._megabytes += 2 * record.megabytes
-        tested = record.scores.get(self._largest)
+        for report in record.reports:
+            if report.rejected is not None:
+                self.say(
+                    f"round {record.round_number}: update of client {report.client} at level "
+                    f"{report.level} left out: {report.rejected}"
+                )
+        tested = record.scores.get(self._levels[0])
         if tested is not None:
-            name, value = next(iter(tested.overall.items()))
-            self._score = f"{name} {value:.2f}"
-        rejected = [report for report in record.reports if report.rejected is not None]
-        for report in rejected:
-            self._console.print(
-                f"round {record.round_number}: update of client {report.client} at level "
-                f"{report.level} left out: {report.rejected}",
-                soft_wrap=True,
-            )
+            self._score = self._scored(tested)
         text = f"loss {record.loss:.4f}  {self._score}  {self._megabytes:.1f} MB moved"
+        detail = self._details(row)
         self._bar.update(self._task, advance=1, description=text)
-        if self._bar.disable and tested is not None:
+        self._detail.plain = detail
+        if not self._console.is_terminal and tested is not None:
             elapsed = time.perf_counter() - self._started
             done = record.round_number - self._done_before
             left = elapsed / done * (self._rounds - record.round_number)
-            self._console.print(
-                f"round {record.round_number}/{self._rounds}  {text}  {left:.0f} s left",
-                soft_wrap=True,
+            self.say(
+                f"round {record.round_number}/{self._rounds}  {text}  {detail}  {left:.0f} s left"
             )
+
+    def _scored(self, tested: Scores) -> str:
+        """The score, and the best so far where that is another."""
+        name, value = next(iter(tested.overall.items()))
+        if self._best is None or tested.goodness >= self._best[0]:
+            self._best = tested.goodness, f"{value:.2f}"
+            return f"{name} {value:.2f}"
+        return f"{name} {value:.2f} (best {self._best[1]})"
+
+    def _details(self, row: Row) -> str:
+        """Each level's loss where it took part, and the share of time that workers trained."""
+        losses = {level: row.get(f"loss_{level}") for level in self._levels}
+        parts = [f"{level} {loss:.3f}" for level, loss in losses.items() if loss is not None]
+        busy = row.get("worker_utilisation")
+        return "by level: " + "  ".join(parts) + (f"  workers {busy:.0%} busy" if busy else "")
 
     def say(self, text: str) -> None:
         if text:

@@ -191,7 +191,7 @@ class _Run:
                     self._keep(backend, record)
                     self._history_file.write_if_due(self._history)
                 self._recorder.round_done(row)
-                shown.update(record)
+                shown.update(record, row)
                 outside = time.perf_counter() - done
         except Interrupted as stop:
             if record is not None and self._kept < record.round_number:

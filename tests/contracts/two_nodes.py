@@ -19,6 +19,7 @@ from heterofl_ray.progress import Silent
 from heterofl_ray.runner import run
 from heterofl_ray.settings import load_yaml
 from heterofl_ray.simulation import RoundRecord
+from heterofl_ray.tracking.history import Row
 
 from .conftest import actor_processes
 
@@ -36,7 +37,7 @@ class Changing(Silent):
         self.changed_in = 0
         self.thread = threading.Timer(0.03, self._remove)
 
-    def update(self, record: RoundRecord) -> None:
+    def update(self, record: RoundRecord, row: Row) -> None:
         self.rounds = record.round_number
         if self.rounds == 3:
             if self.second is not None:

@@ -22,6 +22,7 @@ from heterofl_ray import presets, run
 from heterofl_ray.cli import main
 from heterofl_ray.progress import Silent
 from heterofl_ray.simulation import RoundRecord
+from heterofl_ray.tracking.history import Row
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +89,7 @@ class KillsServer(Silent):
         self.at = at
         self.said: list[str] = []
 
-    def update(self, record: RoundRecord) -> None:
+    def update(self, record: RoundRecord, row: Row) -> None:
         if record.round_number == self.at:
             wait_for_offset(self.root)
             self.server.kill()

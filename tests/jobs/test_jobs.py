@@ -357,7 +357,7 @@ def test_a_series_goes_on_with_a_run_that_was_stopped(
     config = make_config(arguments, entry.preset, entry.smoke, entry.settings)
 
     class Stopping(series_progress()):  # type: ignore[misc]
-        def update(self, record: Any) -> None:
+        def update(self, record: Any, row: Any) -> None:
             raise Interrupted(130)
 
     with pytest.raises(Interrupted):

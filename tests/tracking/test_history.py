@@ -14,7 +14,7 @@ from heterofl_ray.evaluation import Scores
 from heterofl_ray.progress import Silent
 from heterofl_ray.runner import resume, run
 from heterofl_ray.simulation import RoundRecord
-from heterofl_ray.tracking.history import History, HistoryFile
+from heterofl_ray.tracking.history import History, HistoryFile, Row
 
 REPORTS = [
     ClientReport(0, "a", 1.0, 30, 262144, 2.0),
@@ -106,7 +106,7 @@ class StopsAt(Silent):
         self.round_number = round_number
         self.error = error
 
-    def update(self, record: RoundRecord) -> None:
+    def update(self, record: RoundRecord, row: Row) -> None:
         if record.round_number == self.round_number:
             raise self.error
 

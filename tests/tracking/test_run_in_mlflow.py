@@ -16,6 +16,7 @@ from heterofl_ray.progress import Silent
 from heterofl_ray.result import RunResult
 from heterofl_ray.runner import resume
 from heterofl_ray.simulation import RoundRecord
+from heterofl_ray.tracking.history import Row
 
 from .conftest import predict_elsewhere
 from .test_sender import points, runs
@@ -36,7 +37,7 @@ class Said(Silent):
     def say(self, text: str) -> None:
         self.lines.append(text)
 
-    def update(self, record: RoundRecord) -> None:
+    def update(self, record: RoundRecord, row: Row) -> None:
         if record.round_number == self.fail_at:
             raise RuntimeError("broken")
 
