@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -57,9 +59,9 @@ def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> list[ps
 
 
 @pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
+def head() -> Iterator[Head]:
     """A Ray head as an operator starts it, with a token of its own."""
-    folder = tmp_path_factory.mktemp("r")
+    folder = Path(tempfile.mkdtemp(prefix="r"))  # sockets have short names: pytest's is too long
     token = folder / "token"
     token.write_text(secrets.token_hex(32))
     environment = {
@@ -80,7 +82,6 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
                 f"--dashboard-agent-listen-port={agent}",
                 f"--ray-client-server-port={client}",
                 f"--object-store-memory={200 * 1024**2}",
-                # sockets have short names
                 f"--temp-dir={folder}",
             ],
             stdout=log,
@@ -98,6 +99,7 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
         yield Head(f"http://127.0.0.1:{dashboard}", environment)
     finally:
         end(process)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def last_json(text: str) -> dict[str, object]:
