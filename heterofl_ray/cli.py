@@ -6,7 +6,6 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import NoReturn
 
 from heterofl_ray import __version__
@@ -22,9 +21,10 @@ from heterofl_ray.commands import (
     submit,
     track,
 )
+from heterofl_ray.commands.base import Command, add_commands
 from heterofl_ray.errors import ClientError, ConfigError, DataError, Interrupted, RunFailed
 
-COMMANDS: tuple[ModuleType, ...] = (
+COMMANDS: tuple[Command, ...] = (
     run,
     resume,
     submit,
@@ -52,13 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        subparser = subparsers.add_parser(
-            command.NAME, help=command.ABOUT, description=command.ABOUT, allow_abbrev=False
-        )
-        command.add_arguments(subparser)
-        subparser.set_defaults(execute=command.execute)
+    add_commands(parser, "COMMAND", COMMANDS, "execute")
     return parser
 
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -23,6 +23,19 @@ class Command(Protocol):
 
     def execute(self, arguments: argparse.Namespace) -> int | None:
         """The exit code; None: 0."""
+
+
+def add_commands(
+    parser: argparse.ArgumentParser, metavar: str, commands: Iterable[Command], chosen: str
+) -> None:
+    """Give ``parser`` these commands; the namespace has the one that was typed as ``chosen``."""
+    subparsers = parser.add_subparsers(metavar=metavar, required=True)
+    for command in commands:
+        subparser = subparsers.add_parser(
+            command.NAME, help=command.ABOUT, description=command.ABOUT, allow_abbrev=False
+        )
+        command.add_arguments(subparser)
+        subparser.set_defaults(**{chosen: command.execute})
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

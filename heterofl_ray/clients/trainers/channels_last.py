@@ -14,23 +14,15 @@ from torch import nn
 from heterofl_ray.clients.losses import Objective
 from heterofl_ray.clients.trainers.base import Batch
 from heterofl_ray.clients.trainers.plain import PlainTrainer
-from heterofl_ray.setting_groups import OptimizerConfig
 
 
 @dataclass(frozen=True)
-class ChannelsLastTrainer:
-    settings: OptimizerConfig
-    precision: torch.dtype = torch.float32
-
-    def prepare(self, model: nn.Module, objective: Objective) -> None:
-        """Nothing takes long."""
-
+class ChannelsLastTrainer(PlainTrainer):
     def train(
         self, model: nn.Module, batches: Iterable[Batch], objective: Objective, lr: float
     ) -> float:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        plain = PlainTrainer(self.settings, self.precision)
-        loss = plain.train(model, laid_out(batches), objective, lr)
+        loss = super().train(model, laid_out(batches), objective, lr)
         model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         return loss
 
