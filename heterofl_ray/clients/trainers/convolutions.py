@@ -4,14 +4,13 @@ A federated client's steps are small: 10 images, and as few as 4 channels. At th
 convolution spends its time on getting ready, and one matrix product over all pixels of the batch
 is several times faster. With K the kernel's side, a batch x of N images becomes
 
-    taps(x)      [in·K·K, pixels]    each pixel's neighbourhood as a column
-    output     = weight [out, in·K·K] @ taps(x)
-    d weight   = d output [out, pixels] @ taps(x)ᵀ
-    d input    = weightᵀ [in·K·K, out] @ d output, each column's parts added to their pixels
+    taps(x)      [pixels, K·K·in]    each pixel's neighbourhood as a row
+    output     = taps(x) @ weight [K·K·in, out]
+    d weight   = taps(x)ᵀ @ d output [pixels, out]
+    d input    = d output @ weightᵀ [out, K·K·in], each row's parts added to their pixels
 
-Where output and input have the same sides, all images of a channel lie one behind the other on a
-`Canvas` with shared margins of zeros: a neighbour is then the same number of places away for every
-pixel, and taps are shifted copies of long rows.
+A pixel's channels lie side by side, which is what a compiler makes fast loops of whatever an
+image's sides are.
 
 Used as replacements while a training step is traced; a compiler then joins the making of the taps
 with the layers around it.
@@ -19,6 +18,7 @@ with the layers around it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,10 +27,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from heterofl_ray.clients.trainers.sums import in_stages
+
 aten = torch.ops.aten
 
 LARGEST_TAPS = 600 * 1024
 """Bytes of taps up to which this is worth it; larger ones do not stay in a core's cache."""
+
+FEW_TAPS = 9
+"""Of one output pixel, up to which plain sums beat matrix products."""
 
 
 def forward(
@@ -47,10 +52,10 @@ def forward(
     if not simple(x, weight, stride, padding, dilation, transposed, groups):
         return NotImplemented
     shape = Neighbourhoods.of(x, weight, stride[0], padding[0])
-    out = shape.images(weight.flatten(1) @ shape.taps(x))
+    out = shape.product(x, as_matrix(weight))
     if bias is not None:
-        out = out + bias[:, None, None, None]
-    return out.transpose(0, 1)
+        out = out + bias
+    return out.permute(0, 3, 1, 2)
 
 
 def backward(
@@ -69,15 +74,22 @@ def backward(
     if not simple(x, weight, stride, padding, dilation, transposed, groups):
         return NotImplemented
     shape = Neighbourhoods.of(x, weight, stride[0], padding[0])
-    rows = shape.rows(d_output.transpose(0, 1))
+    rows = d_output.permute(0, 2, 3, 1).reshape(-1, len(weight))
     d_x = d_weight = d_bias = None
     if wanted[0]:
-        d_x = shape.gathered(weight.flatten(1).t() @ rows).transpose(0, 1)
+        d_x = shape.gathered(rows @ as_matrix(weight).t()).permute(0, 3, 1, 2)
     if wanted[1]:
-        d_weight = (shape.within(rows) @ shape.taps(x).t()).view_as(weight)
+        channels, kernel = shape.channels, shape.kernel
+        product = shape.weights(x, rows)
+        d_weight = product.view(kernel, kernel, channels, -1).permute(3, 2, 0, 1).contiguous()
     if wanted[2]:
-        d_bias = d_output.sum((0, 2, 3))
+        d_bias = rows.sum(0)
     return d_x, d_weight, d_bias
+
+
+def as_matrix(weight: Tensor) -> Tensor:
+    """[K·K·in, out] of [out, in, K, K]."""
+    return weight.permute(2, 3, 1, 0).reshape(-1, len(weight))
 
 
 def simple(
@@ -118,10 +130,7 @@ class Neighbourhoods:
     @classmethod
     def of(cls, x: Tensor, weight: Tensor, stride: int, pad: int) -> Neighbourhoods:
         count, channels, height, width = x.shape
-        kernel = weight.shape[-1]
-        same = stride == 1 and kernel == 2 * pad + 1
-        kind = Canvas if same else Neighbourhoods
-        return kind(channels, count, height, width, kernel, stride, pad)
+        return cls(channels, count, height, width, weight.shape[-1], stride, pad)
 
     @property
     def out_height(self) -> int:
@@ -131,126 +140,81 @@ class Neighbourhoods:
     def out_width(self) -> int:
         return (self.width + 2 * self.pad - self.kernel) // self.stride + 1
 
-    def rows(self, d_output: Tensor) -> Tensor:
-        """[channels, places] of [channels, images, rows, columns], the order of `taps`."""
-        return d_output.flatten(1)
-
-    def within(self, rows: Tensor) -> Tensor:
-        """The places of `rows` that `taps` has columns for."""
-        return rows
-
     def images(self, pixels: Tensor) -> Tensor:
-        """[channels, images, rows, columns] of one number for each column of `taps`."""
-        return pixels.view(len(pixels), self.count, self.out_height, self.out_width)
+        """[images, rows, columns, …] of what there is for each row of `taps`."""
+        return pixels.view(self.count, self.out_height, self.out_width, -1)
+
+    def neighbours(self, x: Tensor) -> Tensor:
+        """A view of each output pixel's neighbourhood in ``x``, row by row."""
+        margins = (0, 0, self.pad, self.pad, self.pad, self.pad)
+        padded = F.pad(x.permute(0, 2, 3, 1), margins).contiguous()
+        image, row, pixel, _ = padded.stride()
+        return padded.as_strided(
+            (self.count, self.out_height, self.out_width, self.kernel, self.kernel * pixel),
+            (image, row * self.stride, pixel * self.stride, row, 1),
+        )
 
     def taps(self, x: Tensor) -> Tensor:
-        """Each output pixel's neighbourhood in ``x`` as a column."""
-        padded = F.pad(x.transpose(0, 1).contiguous(), (self.pad,) * 4)
-        channel, image, row, pixel = padded.stride()
-        views = padded.as_strided(
-            (self.channels, self.kernel, self.kernel, self.count, self.out_height, self.out_width),
-            (channel, row, pixel, image, row * self.stride, pixel * self.stride),
-        )
-        return views.reshape(self.channels * self.kernel**2, -1)
+        """Each output pixel's neighbourhood in ``x`` as a row."""
+        return self.neighbours(x).reshape(-1, self.kernel**2 * self.channels)
 
-    def gathered(self, columns: Tensor) -> Tensor:
+    def single_taps(self, x: Tensor) -> list[Tensor]:
+        """The same one by one: [images, rows, columns, 1] each."""
+        rows = self.neighbours(x).unbind(3)
+        return [tap for row in rows for tap in row.split(1, -1)]
+
+    @property
+    def few(self) -> bool:
+        """Whether taps are too few for a matrix product to be at its best: a first layer's are."""
+        return self.channels * self.kernel**2 <= FEW_TAPS
+
+    def product(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The output's [images, rows, columns, channels], with [K·K·in, out] weights."""
+        if not self.few:
+            return self.images(self.taps(x) @ weight)
+        # as a view of strides, so that a compiler writes the matrix down once
+        written = weight.contiguous().as_strided(weight.shape, (weight.shape[1], 1))
+        terms = [tap * row for tap, row in zip(self.single_taps(x), written, strict=True)]
+        summed: Tensor = functools.reduce(torch.add, terms)
+        return summed
+
+    def weights(self, x: Tensor, rows: Tensor) -> Tensor:
+        """The gradient of the [K·K·in, out] weights, from the output's."""
+        if not self.few:
+            return self.taps(x).t() @ rows
+        d_output = self.images(rows)
+        return torch.stack([in_stages(tap * d_output, [0, 1, 2]) for tap in self.single_taps(x)])
+
+    def gathered(self, rows: Tensor) -> Tensor:
         """The reverse of `taps`: each input pixel's sum over the neighbourhoods it was in."""
-        parts = columns.view(self.channels, self.kernel, self.kernel, -1)
+        parts = self.images(rows).unflatten(-1, (self.kernel, self.kernel, self.channels))
         total = None
         for row in range(self.kernel):
             for column in range(self.kernel):
-                part = parts[:, row, column].view(
-                    self.channels, self.count, self.out_height, self.out_width
-                )
-                part = spread_out(part, self.stride)
-                below = self.height + 2 * self.pad - row - part.shape[2]
-                right = self.width + 2 * self.pad - column - part.shape[3]
-                part = F.pad(part, (column, right, row, below))
+                part = spread_out(parts[..., row, column, :], self.stride)
+                part = self._shifted(part, row - self.pad, column - self.pad)
                 total = part if total is None else total + part
         assert total is not None
-        pad = self.pad
-        return total[:, :, pad : pad + self.height, pad : pad + self.width]
+        return total
 
-
-class Canvas(Neighbourhoods):
-    """For a convolution that keeps the sides: images in rows with margins they share."""
-
-    @property
-    def row(self) -> int:
-        """Places from a pixel to the one below."""
-        return self.width + self.pad
-
-    @property
-    def length(self) -> int:
-        return self.count * (self.height + self.pad) * self.row
-
-    @property
-    def reach(self) -> int:
-        """Places to the farthest neighbour; as many zeros lie before and behind all images."""
-        return self.pad * (self.row + 1)
-
-    def rows(self, d_output: Tensor) -> Tensor:
-        margins = F.pad(d_output, (0, self.pad, 0, self.pad)).flatten(1)
-        return F.pad(margins, (self.reach, self.reach))
-
-    def within(self, rows: Tensor) -> Tensor:
-        return rows[:, self.reach : self.reach + self.length]
-
-    def images(self, pixels: Tensor) -> Tensor:
-        sides = (self.height + self.pad, self.row)
-        return pixels.view(len(pixels), self.count, *sides)[..., : self.height, : self.width]
-
-    def taps(self, x: Tensor) -> Tensor:
-        views = (
-            self.rows(x.transpose(0, 1))
-            .contiguous()
-            .as_strided(
-                (self.channels, self.kernel, self.kernel, self.length),
-                (self.length + 2 * self.reach, self.row, 1, 1),
-            )
-        )
-        return views.reshape(self.channels * self.kernel**2, self.length)
-
-    def gathered(self, columns: Tensor) -> Tensor:
-        parts = columns.view(self.channels, self.kernel, self.kernel, -1)
-        total = None
-        for down in range(self.kernel):
-            for right in range(self.kernel):
-                start = 2 * self.reach - down * self.row - right
-                part = parts[:, down, right, start : start + self.length]
-                total = part if total is None else total + part
-        assert total is not None
-        return self.images(total)
+    def _shifted(self, part: Tensor, down: int, right: int) -> Tensor:
+        """Moved within the input's sides; what leaves them is dropped, what is new is zero."""
+        below, beside = self.height - down - part.shape[1], self.width - right - part.shape[2]
+        return F.pad(part, (0, 0, right, beside, down, below))
 
 
 def spread_out(x: Tensor, stride: int) -> Tensor:
     """With ``stride`` - 1 zeros between neighbours."""
     if stride == 1:
         return x
-    for axis in (2, 3):
+    for axis in (1, 2):
         shape = list(x.shape)
         shape[axis] = (shape[axis] - 1) * stride + 1
         x = torch.slice_scatter(x.new_zeros(shape), x, axis, 0, shape[axis], stride)
     return x
 
 
-def variance_and_mean(
-    x: Tensor,
-    dim: list[int] | None = None,
-    *,
-    correction: float | None = None,
-    keepdim: bool = False,
-) -> Any:
-    """In two plain passes, which compile to plain loops; for batch norm's biased variance."""
-    if correction != 0 or dim is None:
-        return NotImplemented
-    mean = x.mean(dim, keepdim=True)
-    variance = (x - mean).square().mean(dim, keepdim=True)
-    return (variance, mean) if keepdim else (variance.squeeze(dim), mean.squeeze(dim))
-
-
 AS_PRODUCTS: dict[Any, Callable[..., Any]] = {
     aten.convolution.default: forward,
     aten.convolution_backward.default: backward,
-    aten.var_mean.correction: variance_and_mean,
 }

@@ -24,6 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from heterofl_ray.clients.trainers.convolutions import AS_PRODUCTS
+from heterofl_ray.clients.trainers.pooling import COMPARED, library_backward
+from heterofl_ray.clients.trainers.sums import IN_STAGES
 from heterofl_ray.errors import ConfigError
 
 Flat = Callable[..., Tensor]
@@ -98,7 +100,7 @@ def trace(function: Flat, example: Sequence[Tensor]) -> torch.fx.GraphModule:
     aten = torch.ops.aten
     norms = [aten.native_batch_norm, aten.native_batch_norm_backward]
     norms += [aten.native_group_norm, aten.native_group_norm_backward]
-    replaced = {**get_decompositions(norms), **AS_PRODUCTS}
+    replaced = {**get_decompositions(norms), **AS_PRODUCTS, **COMPARED, **IN_STAGES}
     # Changes in place wait until the end, so that equal expressions may be taken together:
     # forward and backward need the same taps.
     pure = torch.func.functionalize(function, remove="mutations")
@@ -124,7 +126,7 @@ def _compile(
         "cpp.threads": threads,
         "aot_inductor.compile_wrapper_opt_level": "O0",  # it only calls the kernels: 5 s, not 30
     }
-    with warnings.catch_warnings(), torch.no_grad(), config.patch(settings):
+    with warnings.catch_warnings(), torch.no_grad(), config.patch(settings), library_backward():
         warnings.simplefilter("ignore")  # about the compiler's own use of torch
         program = torch.export.export(_Module(graph), tuple(example), strict=False)
         made = aoti_compile_and_package(program, package_path=str(folder / "step.pt2"))
