@@ -12,6 +12,7 @@ device, so that equal configs give equal bytes; the rule comes from the speed su
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,11 +20,12 @@ from torch import nn
 
 from heterofl_ray.clients.trainers import packages
 from heterofl_ray.clients.trainers.base import Trainer
-from heterofl_ray.clients.trainers.channels_last import ChannelsLastTrainer
+from heterofl_ray.clients.trainers.channels_last import ChannelsLastTrainer, overruns
 from heterofl_ray.clients.trainers.compiled import CompiledTrainer
 from heterofl_ray.clients.trainers.graphed import GraphedTrainer
 from heterofl_ray.clients.trainers.plain import PlainTrainer
 from heterofl_ray.clients.trainers.vectorised import VectorisedTrainer
+from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.mixes import Level
 from heterofl_ray.models import registry
@@ -56,7 +58,7 @@ def build(name: str, bench: Workbench, level: Level) -> Trainer:
         case "graphed":
             return GraphedTrainer(settings, batch)
         case _:
-            recipe = f"{bench.spec} at {level.rate} of {bench.config.levels.largest.rate}"
+            recipe = f"{bench.spec.at(level)} at {level.rate} of {bench.config.levels.largest.rate}"
             trainer = CompiledTrainer(settings, recipe, batch, execution.threads)
             if not isinstance(registry.family(bench.config.model).factory, str):
                 # a user's own model: its code is known by what it computes
@@ -69,9 +71,24 @@ def chosen(bench: Workbench, level: Level) -> str:
     name = bench.config.execution.trainers.get(level.name, bench.config.execution.trainer)
     if name == "auto" or "=" in name:
         return by_rule(bench, level)
-    for fault in obstacles(name, bench):
+    for fault in obstacles(name, bench, level):
         raise ConfigError.of("execution.trainer", name, fault)
     return name
+
+
+def settle_trainers(config: ExperimentConfig, allowed: Sequence[str]) -> ExperimentConfig:
+    """The config of a method that only ``allowed`` trainers know: auto is the first of them."""
+    execution, picked = config.execution, {}
+    for level in config.levels.levels:
+        by_level = execution.trainers.get(level.name, "auto")
+        name = by_level if execution.trainers else execution.trainer
+        if name not in (*allowed, "auto"):
+            fault = f"method={config.method} is for {' or '.join(allowed)}"
+            raise ConfigError.of("execution.trainer", execution.trainer, fault)
+        picked[level.name] = allowed[0] if name == "auto" else name
+    names = list(dict.fromkeys(picked.values()))
+    text = names[0] if len(names) == 1 else ",".join(f"{k}={v}" for k, v in picked.items())
+    return config.override([f"execution.trainer={text}"])
 
 
 def by_rule(bench: Workbench, level: Level) -> str:
@@ -79,18 +96,19 @@ def by_rule(bench: Workbench, level: Level) -> str:
         return "plain"
     if bench.device.type == "cuda":
         together = bench.config.execution.clients_per_job > 1
-        fits = together and not obstacles("vectorised", bench)
+        fits = together and not obstacles("vectorised", bench, level)
         return "vectorised" if fits else "channels_last"
-    if obstacles("compiled", bench) or expected_steps(bench, level) < WORTH_COMPILING:
-        return "channels_last"
+    uncompiled = "plain" if obstacles("channels_last", bench, level) else "channels_last"
+    if obstacles("compiled", bench, level) or expected_steps(bench, level) < WORTH_COMPILING:
+        return uncompiled
     if packages.compiler() is None:
         logger.warning("no C++ compiler here: training is not compiled, and several times slower")
-        return "channels_last"
+        return uncompiled
     return "compiled"
 
 
-def obstacles(name: str, bench: Workbench) -> list[str]:
-    """What keeps a run from having the trainer ``name``."""
+def obstacles(name: str, bench: Workbench, level: Level) -> list[str]:
+    """What keeps a level from having the trainer ``name``."""
     config, faults = bench.config, []
     if name in ("compiled", "vectorised", "graphed"):
         if config.optimizer.name != "sgd":
@@ -101,6 +119,8 @@ def obstacles(name: str, bench: Workbench) -> list[str]:
             faults.append("is for models without dropout")
         if config.execution.precision != "float32":
             faults.append("is for execution.precision=float32")
+    if name == "channels_last" and bench.device.type == "cpu" and overruns(bench.model(level)):
+        faults.append(f"would crash torch's CPU library at level {level.name}; use plain there")
     if name == "compiled" and bench.device.type != "cpu":
         faults.append("is for execution.device=cpu")
     if name == "graphed" and bench.device.type != "cuda":

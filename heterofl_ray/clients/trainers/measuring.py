@@ -34,14 +34,14 @@ def measured(bench: Workbench) -> str:
 def fastest(bench: Workbench, level: Level) -> str:
     """As remembered, or as timed now."""
     kept = packages.path_of(
-        f"measured {bench.spec} at {level.rate} {bench.config.optimizer} {bench.config.execution} "
-        f"{bench.config.batch_size} {bench.device}",
+        f"measured {bench.spec.at(level)} at {level.rate} {bench.config.optimizer} "
+        f"{bench.config.execution} {bench.config.batch_size} {bench.device}",
         bench.config.execution.threads,
     ).with_suffix(".json")
     if kept.is_file():
         name: str = json.loads(kept.read_text(encoding="utf-8"))["fastest"]
         return name
-    candidates = [name for name in TRAINERS if not obstacles(name, bench)]
+    candidates = [name for name in TRAINERS if not obstacles(name, bench, level)]
     if packages.compiler() is None:
         candidates = [name for name in candidates if name != "compiled"]
     seconds = {name: seconds_per_step(bench, level, name) for name in candidates}

@@ -54,6 +54,17 @@ def test_the_rule_does_not_compile_what_it_cannot(
     assert choices(digits.override([change]), data_root) == ["channels_last"] * 2
 
 
+def test_narrow_residual_models_are_not_laid_out_as_would_crash_the_library(
+    digits: ExperimentConfig, data_root: Path
+) -> None:
+    narrow = digits.override(["model=preresnet18-paper", "network.hidden=[16,16,16,16]"])
+    assert choices(narrow, data_root) == ["channels_last", "plain"]
+    with pytest.raises(ConfigError, match=r"channels_last.*crash.*at level e"):
+        choices(narrow.override(["execution.trainer=channels_last"]), data_root)
+    by_level = narrow.override(["execution.trainer=a=channels_last,e=plain"])
+    assert choices(by_level, data_root) == ["channels_last", "plain"]
+
+
 def test_without_a_compiler_the_rule_warns_and_a_wish_is_refused(
     digits: ExperimentConfig,
     data_root: Path,
