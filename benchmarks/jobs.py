@@ -15,7 +15,7 @@ from benchmarks.baseline.text import TextJob
 from benchmarks.baseline.transformer import Transformer
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data.images import ImageClients
+from heterofl_ray.data.text import TextClients
 from heterofl_ray.parameter_server import ParameterServer
 
 CPU = torch.device("cpu")
@@ -67,7 +67,7 @@ def baseline(bench: Workbench) -> ImageJob | TextJob:
     rate = config.levels.largest.rate
     initial = ParameterServer(bench).parameters
     parts = [data.train[client].tolist() for client in range(config.clients)]
-    if not isinstance(data, ImageClients):
+    if isinstance(data, TextClients):
         model: nn.Module = Transformer(data.outputs, rate, 1.0)
         whole = renamed(initial, model)
         test = data.dataset.test.tokens.long()

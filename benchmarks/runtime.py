@@ -20,6 +20,7 @@ from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.execution.local import LocalBackend
 from heterofl_ray.parameter_server import ParameterServer
 from heterofl_ray.simulation import Simulation
+from heterofl_ray.submodels.selectors import Cut
 
 NAME = "runtime"
 ABOUT = "the Ray pool against the same jobs in one process; adding up; bytes through the driver"
@@ -82,7 +83,7 @@ def _accumulation(root: Path, repeats: int) -> Figure:
     bench = Workbench(config, root, CPU)
     server = ParameterServer(bench)
     level = config.levels.levels[1]
-    update = GroupUpdate(level, server.cut(level), 1.0, None, None)
+    update = GroupUpdate(Cut(level), server.cut(Cut(level)), 1.0, None, None)
     elements = sum(tensor.numel() for tensor in update.sums.values())
     flat, other = torch.zeros(elements), torch.ones(elements)
     ratios = []
