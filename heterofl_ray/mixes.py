@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heterofl_ray.errors import ConfigError
@@ -22,10 +23,16 @@ _RATE = re.compile(rf"({_NUMBER})(?::({_NUMBER}))?")
 
 @dataclass(frozen=True)
 class Level:
-    """One width at which clients train: a name to show and the fraction of channels kept."""
+    """One size at which clients train: a name to show and the fraction of channels kept."""
 
     name: str
     rate: float
+    depth: int = 0
+    """Bottom blocks kept; 0: all."""
+
+    def size_in(self, largest: Level) -> float:
+        """How much of the largest level's width, or depth, it has."""
+        return self.depth / largest.depth if self.depth else self.rate / largest.rate
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,12 @@ class Mix:
     @property
     def name(self) -> str:
         return "-".join(level.name for level in self.levels)
+
+    def with_depths(self, depths: Sequence[int]) -> Mix:
+        """The same levels with as many bottom blocks each, all as wide as the largest."""
+        rate = self.largest.rate
+        levels = zip(self.levels, depths, strict=True)
+        return Mix(tuple(Level(level.name, rate, depth) for level, depth in levels), self.shares)
 
     def __getitem__(self, name: str) -> Level:
         for level in self.levels:

@@ -12,7 +12,7 @@ from heterofl_ray.data.places import check_name, data_dir
 from heterofl_ray.errors import ConfigError, DataError
 
 NAME = "import"
-ABOUT = "take in images, IDX files, text, .npz, Parquet or CSV under a name of your own"
+ABOUT = "take in images, IDX files, text, sentences, tagged words, .npz, Parquet or CSV"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +27,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label", metavar="COLUMN", help="column or array of labels")
     parser.add_argument("--client", metavar="COLUMN", help="column or array of clients' names")
     parser.add_argument("--size", metavar="HxW", help="scale all images to this, such as 32x32")
+    parser.add_argument(
+        "--tokenizer",
+        metavar="PATH",
+        type=Path,
+        help="sentences, tagged words: a Hugging Face folder (else the training part's own words)",
+    )
+    parser.add_argument(
+        "--length", help="sentences, tagged words: tokens of the longest sequence (128)"
+    )
     add_data_dir(parser)
     add_json(parser)
 
@@ -34,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> None:
     check_name(arguments.name)
     size = _size(arguments.size)
-    for path in (arguments.path, arguments.test):
+    length = _length(arguments.length)
+    for path in (arguments.path, arguments.test, arguments.tokenizer):
         if path is not None and not path.exists():
             raise DataError(f"{path} does not exist")
 
@@ -42,7 +52,12 @@ def execute(arguments: argparse.Namespace) -> None:
     from heterofl_ray.data.intake.readers.contract import Options
 
     options = Options(
-        test=arguments.test, label=arguments.label, client=arguments.client, size=size
+        test=arguments.test,
+        label=arguments.label,
+        client=arguments.client,
+        size=size,
+        tokenizer=arguments.tokenizer,
+        length=length,
     )
     root = data_dir(arguments.data_dir)
     dataset = import_data(root, arguments.path, arguments.name, options)
@@ -57,3 +72,11 @@ def _size(text: str | None) -> tuple[int, int] | None:
     if not whole or not all(len(side) < 6 and 1 <= int(side) <= 4096 for side in sides):
         raise ConfigError.of("--size", text, "HEIGHTxWIDTH from 1x1 to 4096x4096, such as 32x32")
     return int(sides[0]), int(sides[1])
+
+
+def _length(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 8 <= int(text) <= 8192):
+        raise ConfigError.of("--length", text, "a whole number from 8 to 8192")
+    return int(text)

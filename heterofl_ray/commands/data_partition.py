@@ -53,21 +53,21 @@ def execute(arguments: argparse.Namespace) -> None:
 
 def collect(config: ExperimentConfig, root: Path, picture: Path | None) -> dict[str, Any]:
     """The JSON contract of the command; draws the picture where one is wanted."""
-    from heterofl_ray.data.images import ImageClients
+    from heterofl_ray.data.examples import ExampleClients
     from heterofl_ray.data.partitions.picture import draw
     from heterofl_ray.data.partitions.statistics import Counts, Spread, label_skew
     from heterofl_ray.data.sources import load
     from heterofl_ray.randomness import Streams
 
     dataset = load(config.data, root)
-    if dataset.info.kind != "images":
+    if dataset.info.kind == "text":
         raise ConfigError.of("data", config.data, "is text, dealt in rows; name a set of images")
-    data = ImageClients(dataset, config, Streams(config.seed))
+    data = ExampleClients(dataset, config, Streams(config.seed))
     train, test = data.train.sizes(), data.test.sizes()
-    counts = Counts.of(data.train, dataset.train.labels.numpy(), data.outputs)
+    counts = Counts.of(data.train, dataset.train.labels.numpy(), dataset.info.groups)
     if picture is not None:
         title = f"{config.data}, {config.partition}"
-        draw(picture, title, counts, train, dataset.info.classes)
+        draw(picture, title, counts, train, dataset.info.group_names)
     return {
         "name": config.data,
         "partition": config.partition,

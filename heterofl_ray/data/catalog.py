@@ -65,6 +65,16 @@ SOURCES: dict[str, Source] = {
         about="Python's own help topics, as words",
         convert="heterofl_ray.data.embedded:pydocs",
     ),
+    "sentences": Source(
+        task="sequences",
+        about="2,500 made-up opinions, positive or negative",
+        convert="heterofl_ray.data.synthetic_sequences:sentences",
+    ),
+    "entities": Source(
+        task="sequences",
+        about="2,500 made-up sentences with people, places and firms tagged",
+        convert="heterofl_ray.data.synthetic_sequences:entities",
+    ),
     "synthetic-images": Source(
         task="images",
         about="28x28 patterns with noise, ten classes; synthetic-images:N has N for training",
@@ -167,6 +177,28 @@ SOURCES: dict[str, Source] = {
             "https://s3.amazonaws.com/research.metamind.io/wikitext/",
             files=(("wikitext-2-v1.zip", "542ccefacc6c27f945fb54453812b3cd"),),
         ),
+    ),
+    **{
+        name: Source(
+            task="sequences",
+            about=f"GLUE's {title}",
+            files=f"the files train.tsv and {dev}.tsv of GLUE's {title}",
+        )
+        for name, title, dev in (
+            ("cola", "CoLA: is a sentence acceptable?", "dev"),
+            ("mrpc", "MRPC: do two sentences say the same?", "dev"),
+            ("rte", "RTE: does one sentence follow from another?", "dev"),
+            ("sst2", "SST-2: is a review positive?", "dev"),
+            ("stsb", "STS-B: how alike are two sentences, from 0 to 5?", "dev"),
+            ("qnli", "QNLI: does a sentence answer a question?", "dev"),
+            ("qqp", "QQP: do two questions ask the same?", "dev"),
+            ("mnli", "MNLI: does a sentence follow, contradict, or neither?", "dev_matched"),
+        )
+    },
+    "conll2003": Source(
+        task="sequences",
+        about="newspaper sentences with people, places, organisations and others tagged",
+        files="eng.train and eng.testb, or train.txt and test.txt, in CoNLL's columns",
     ),
     "ptb": Source(
         task="text",

@@ -67,3 +67,11 @@ def check_skew(settings: FeatureSkewConfig, shape: tuple[int, ...], data: str) -
         raise ConfigError.of(
             "feature_skew.rotation", settings.rotation, f"data={data} is no images; must be 0"
         )
+
+
+def refuse_skew(settings: FeatureSkewConfig, why: str) -> None:
+    """For data that has no images."""
+    for name in ("rotation", "noise"):
+        value = getattr(settings, name)
+        if value:
+            raise ConfigError.of(f"feature_skew.{name}", value, f"{why}; must be 0")

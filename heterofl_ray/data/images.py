@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -11,10 +10,8 @@ from torch import Tensor
 
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.augmentation import Augmentation
+from heterofl_ray.data.examples import ExampleClients, batch_sizes
 from heterofl_ray.data.feature_skew import FeatureSkew, check_skew
-from heterofl_ray.data.partitions import files as partition_files
-from heterofl_ray.data.partitions.dealing import deal_test, deal_train
-from heterofl_ray.data.partitions.partition import Partition
 from heterofl_ray.data.store import Dataset, Split, view
 from heterofl_ray.randomness import Streams
 
@@ -25,46 +22,19 @@ Batch = tuple[Tensor, Tensor]
 BLOCK = 100
 
 
-class ImageClients:
+class ImageClients(ExampleClients):
     """An image data set dealt to clients."""
 
     task = "images"
 
     def __init__(self, dataset: Dataset, config: ExperimentConfig, streams: Streams) -> None:
         check_skew(config.feature_skew, dataset.info.shape, config.data)
-        self.dataset = dataset
-        self.config = config
-        self.streams = streams
-        self.train = partition_files.shared(
-            partition_files.place(dataset, config, "train"),
-            config.clients,
-            lambda: deal_train(dataset, config, streams),
-        )
+        super().__init__(dataset, config, streams)
         self._constants: dict[torch.device, Batch] = {}
-
-    @cached_property
-    def test(self) -> Partition:
-        """The clients' test examples; only Local scores need it."""
-        return partition_files.shared(
-            partition_files.place(self.dataset, self.config, "test"),
-            self.config.clients,
-            lambda: deal_test(self.dataset, self.train, self.config, self.streams),
-        )
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         return self.dataset.info.shape
-
-    @property
-    def outputs(self) -> int:
-        return self.dataset.info.outputs
-
-    @property
-    def test_size(self) -> int:
-        return len(self.dataset.test.labels)
-
-    def examples(self, client: int) -> int:
-        return len(self.train[client])
 
     def labels(self, client: int) -> Tensor:
         """The classes a client's training examples have, ascending."""
@@ -117,14 +87,6 @@ class ImageClients:
             images, labels = self.dataset.test.images[part], self.dataset.test.labels[part]
             yield self._normalised(images.to(device)), labels.to(device)
 
-    def test_owners(self, start: int, stop: int) -> Tensor:
-        """The client to whom each of these test examples was dealt; -1: to nobody."""
-        return self._owners[start:stop]
-
-    @cached_property
-    def _owners(self) -> Tensor:
-        return view(self.test.owners(self.test_size))
-
     def _skewed(self, images: Tensor, start: int) -> Tensor:
         """What the clients do to their examples number ``start``, ``start`` + 1, …"""
         if not self.config.feature_skew.any:
@@ -158,14 +120,6 @@ class ImageClients:
             (1 / (std * largest)).view(shape).to(images.device, torch.float32),
             (-mean / std).view(shape).to(images.device, torch.float32),
         )
-
-
-def batch_sizes(examples: int, size: int) -> list[int]:
-    """Sizes of the batches of one pass; a last batch of one joins the one before it."""
-    whole, rest = divmod(examples, size)
-    if rest == 1 and whole:
-        return [size] * (whole - 1) + [size + 1]
-    return [size] * whole + [rest] * (rest > 0)
 
 
 def _pick(split: Split, indices: Tensor, device: torch.device) -> Batch:

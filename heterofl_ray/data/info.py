@@ -18,7 +18,11 @@ class DataInfo:
 
     name: str
     kind: str
-    """'images' (features count as images of shape (n,)) or 'text'."""
+    """'images' (features count as images of shape (n,)), 'text' or 'sequences'."""
+    target: str = ""
+    """Sequences: what each has, a 'class', a 'number' or 'tags', one for every word."""
+    metric: str = ""
+    """Sequences: the score by which models are compared."""
     train: int
     test: int
     """Examples; for text, tokens."""
@@ -39,8 +43,23 @@ class DataInfo:
 
     @property
     def outputs(self) -> int:
-        """Classes, or words of the vocabulary."""
+        """Classes, or words of the vocabulary; 1 for a number."""
+        if self.target == "number":
+            return 1
         return self.vocabulary if self.kind == "text" else len(self.classes)
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """The kinds of examples that the column of labels tells apart."""
+        if self.target == "number":
+            return ("all",)
+        if self.target == "tags":  # no entity, or the kind of the first one
+            return tuple(dict.fromkeys(name.partition("-")[2] or "none" for name in self.classes))
+        return self.classes
+
+    @property
+    def groups(self) -> int:
+        return len(self.group_names)
 
     def to_dict(self) -> dict[str, Any]:
         plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))

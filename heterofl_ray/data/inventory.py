@@ -26,11 +26,13 @@ def inventory(root: Path) -> list[dict[str, Any]]:
 
 def summary(info: DataInfo) -> dict[str, Any]:
     """The contract of ``data info --json``."""
-    outputs = (
-        {"vocabulary": info.vocabulary}
-        if info.kind == "text"
-        else {"classes": len(info.classes), "class_names": list(info.classes)}
-    )
+    outputs: dict[str, Any] = {}
+    if info.kind != "images":
+        outputs["vocabulary"] = info.vocabulary
+    if info.kind != "text":
+        outputs |= {"classes": len(info.classes), "class_names": list(info.classes)}
+    if info.kind == "sequences":
+        outputs |= {"target": info.target, "metric": info.metric}
     return {
         "name": info.name,
         "train": info.train,
@@ -59,5 +61,7 @@ def _own(root: Path, name: str) -> dict[str, str]:
     except DataError as error:
         return {"task": "", "state": "damaged", "about": str(error)}
     held = f"{info.vocabulary} words" if info.kind == "text" else f"{len(info.classes)} classes"
+    if info.target == "number":
+        held = "numbers"
     about = f"{held}, {info.train:,} + {info.test:,}, from {info.origin}"
     return {"task": info.kind, "state": "ready", "about": about}

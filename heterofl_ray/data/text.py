@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.data.feature_skew import refuse_skew
 from heterofl_ray.data.images import Batch
 from heterofl_ray.data.partitions import files as partition_files
 from heterofl_ray.data.partitions.dealing import by_number
@@ -96,6 +97,7 @@ class TextClients:
 
     def _masked(self, tokens: Tensor, draws: Tensor, device: torch.device) -> Batch:
         """Inputs with positions replaced by the mask token, which follows the last word."""
+        tokens = tokens.contiguous()
         hidden = draws < self.settings.mask_rate
         inputs = tokens.masked_fill(hidden, self.outputs)
         return inputs.to(device), tokens.to(device)
@@ -106,7 +108,4 @@ def _check(config: ExperimentConfig) -> None:
         raise ConfigError.of(
             "partition", config.partition, "text is dealt in rows: iid or power-law:EXPONENT"
         )
-    for name in ("rotation", "noise"):
-        value = getattr(config.feature_skew, name)
-        if value:
-            raise ConfigError.of(f"feature_skew.{name}", value, "text has no images; must be 0")
+    refuse_skew(config.feature_skew, "text has no images")

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.models.layers import Scaler, conv, linear, norm
-from heterofl_ray.models.layout import Axis, Fixed, Labels, channels
+from heterofl_ray.models.layout import Axis, Fixed, Labels, channels, in_block
 from heterofl_ray.models.spec import ModelSpec
 
 WIDTHS = (64, 128, 256, 512)
@@ -28,14 +28,14 @@ class Conv(nn.Module):
             )
         blocks: list[nn.Module] = []
         inputs: Axis = Fixed(spec.input_shape[0])
-        for index, full in enumerate(widths):
+        for index, full in enumerate(widths[: spec.depth or None]):
             outputs = channels(f"conv{index}", full, rate)
             if index:
                 blocks.append(nn.MaxPool2d(2))
             blocks += [
-                conv(inputs, outputs, 3, padding=1),
+                in_block(conv(inputs, outputs, 3, padding=1), index + 1, "conv"),
                 Scaler() if spec.scaler else nn.Identity(),
-                norm(spec.norm, outputs),
+                in_block(norm(spec.norm, outputs), index + 1, "norm"),
                 nn.ReLU(inplace=True),
             ]
             inputs = outputs

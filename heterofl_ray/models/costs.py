@@ -38,7 +38,7 @@ def model_costs(spec: ModelSpec, rate: float) -> Costs:
     """Costs of one forward pass of the model at ``rate``."""
     with torch.device("meta"):
         model = registry.build(spec, rate)
-        if registry.family(spec.name).task == "text":
+        if registry.family(spec.name).task != "images":
             example = torch.zeros(1, *spec.input_shape, dtype=torch.long)
         else:
             example = torch.zeros(1, *spec.input_shape)

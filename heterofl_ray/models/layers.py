@@ -88,8 +88,8 @@ def norm(kind: str, width: Channels) -> nn.Module:
     return tag(nn.GroupNorm(groups, width.width), weight=(width,), bias=(width,))
 
 
-def layer_norm(width: Channels) -> nn.LayerNorm:
-    return tag(nn.LayerNorm(width.width), weight=(width,), bias=(width,))
+def layer_norm(width: Channels, eps: float = 1e-5) -> nn.LayerNorm:
+    return tag(nn.LayerNorm(width.width, eps), weight=(width,), bias=(width,))
 
 
 def conv(

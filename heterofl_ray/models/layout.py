@@ -71,6 +71,34 @@ def tag(module: _Module, **axes: tuple[Axis, ...]) -> _Module:
     return module
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a parameter is: in which block from the bottom, and its name there.
+
+    Block 0 is what comes before the first one. A parameter without a place is in the head.
+    """
+
+    block: int
+    name: str
+
+
+def in_block(module: _Module, block: int, name: str = "") -> _Module:
+    """Note that a module is (part of) a block; ``name`` tells it from the block's other parts."""
+    module.block = (block, name)  # type: ignore[assignment]
+    return module
+
+
+def read_blocks(model: nn.Module) -> dict[str, Place]:
+    """The place of every parameter that is in a block."""
+    places: dict[str, Place] = {}
+    for path, module in model.named_modules():
+        if hasattr(module, "block"):
+            block, part = module.block
+            for name, _ in module.named_parameters():
+                places[f"{path}.{name}"] = Place(block, f"{part}.{name}".removeprefix("."))
+    return places
+
+
 def read_layout(model: nn.Module) -> Layout:
     """The layout of a model whose layers were made by `layers`."""
     layout: dict[str, tuple[Axis, ...]] = {}

@@ -7,7 +7,7 @@ import math
 from torch import Tensor, nn
 
 from heterofl_ray.models.layers import Scaler, linear, norm
-from heterofl_ray.models.layout import Axis, Fixed, Labels, channels
+from heterofl_ray.models.layout import Axis, Fixed, Labels, channels, in_block
 from heterofl_ray.models.spec import ModelSpec
 
 WIDTHS = (512, 256, 256, 128)
@@ -20,12 +20,12 @@ class MLP(nn.Module):
         super().__init__()
         layers: list[nn.Module] = []
         inputs: Axis = Fixed(math.prod(spec.input_shape))
-        for index, full in enumerate(spec.hidden or WIDTHS):
+        for index, full in enumerate((spec.hidden or WIDTHS)[: spec.depth or None]):
             outputs = channels(f"hidden{index}", full, rate)
             layers += [
-                linear(inputs, outputs),
+                in_block(linear(inputs, outputs), index + 1, "linear"),
                 Scaler() if spec.scaler else nn.Identity(),
-                norm(spec.norm, outputs),
+                in_block(norm(spec.norm, outputs), index + 1, "norm"),
                 nn.ReLU(inplace=True),
             ]
             inputs = outputs

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from heterofl_ray.models.layers import Scaler, conv, linear, norm
-from heterofl_ray.models.layout import Channels, Fixed, Labels, channels
+from heterofl_ray.models.layout import Channels, Fixed, Labels, channels, in_block
 from heterofl_ray.models.spec import ModelSpec
 
 WIDTHS = (64, 128, 256, 512)
@@ -49,14 +49,17 @@ class PreResNet(nn.Module):
         super().__init__()
         widths = spec.stage_widths(WIDTHS)
         stream = channels("stage0", widths[0], rate)
-        self.stem = conv(Fixed(spec.input_shape[0]), stream, 3, padding=1, bias=False)
+        stem = conv(Fixed(spec.input_shape[0]), stream, 3, padding=1, bias=False)
+        self.stem = in_block(stem, 0, "stem")
         body: list[nn.Module] = []
-        for stage, (full, count) in enumerate(zip(widths, blocks, strict=True)):
+        stages = list(zip(widths, blocks, strict=True))[: spec.depth or None]
+        for stage, (full, count) in enumerate(stages):
             outputs = channels(f"stage{stage}", full, rate)
             for index in range(count):
                 inner = channels(f"stage{stage}.block{index}", full, rate)
                 stride = 2 if stage and not index else 1
-                body.append(Block(spec, stream, inner, outputs, stride))
+                block = Block(spec, stream, inner, outputs, stride)
+                body.append(in_block(block, stage + 1, f"block{index}"))
                 stream = outputs
         self.body = nn.Sequential(*body)
         self.scaler = Scaler() if spec.scaler else nn.Identity()

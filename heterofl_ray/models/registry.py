@@ -17,7 +17,7 @@ from heterofl_ray.models.spec import ModelSpec
 if TYPE_CHECKING:
     from torch import nn
 
-    from heterofl_ray.models.layout import Layout
+    from heterofl_ray.models.layout import Layout, Place
 
 
 @dataclass(frozen=True)
@@ -33,25 +33,45 @@ class Family:
     example_outputs: int = 10
     segments: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     label_rows: Sequence[str] = ()
+    blocks: str = ""
+    """The setting of `NetworkConfig` that says how many blocks it has; empty: it has none."""
 
 
+TASKS = ("images", "text", "sequences")
+DEFAULT_BLOCKS = 4
+"""Of conv, preresnet and mlp at their own widths."""
 _MODULE = "heterofl_ray.models."
 MODELS: dict[str, Family] = {
-    "conv": Family(_MODULE + "conv:Conv", default_norm="sbn"),
-    "preresnet18": Family(
-        _MODULE + "preresnet:preresnet18", default_norm="sbn", example_input=(3, 32, 32)
-    ),
-    "preresnet18-paper": Family(
-        _MODULE + "preresnet:preresnet18_paper", default_norm="sbn", example_input=(3, 32, 32)
-    ),
+    "conv": Family(_MODULE + "conv:Conv", default_norm="sbn", blocks="hidden"),
+    **{
+        name: Family(
+            _MODULE + f"preresnet:{function}",
+            default_norm="sbn",
+            example_input=(3, 32, 32),
+            blocks="hidden",
+        )
+        for name, function in (
+            ("preresnet18", "preresnet18"),
+            ("preresnet18-paper", "preresnet18_paper"),
+        )
+    },
     "transformer": Family(
         _MODULE + "transformer:Transformer",
         task="text",
         default_norm="ln",
         example_input=(64,),
         example_outputs=33279,
+        blocks="layers",
     ),
-    "mlp": Family(_MODULE + "mlp:MLP"),
+    "encoder": Family(
+        _MODULE + "encoder:Encoder",
+        task="sequences",
+        default_norm="ln",
+        example_input=(2, 128),
+        example_outputs=2,
+        blocks="layers",
+    ),
+    "mlp": Family(_MODULE + "mlp:MLP", blocks="hidden"),
 }
 
 
@@ -73,8 +93,8 @@ def register_model(
     """
     if not name or (name in MODELS and isinstance(MODELS[name].factory, str)):
         raise ConfigError.of("model name", name, "must be new and not empty")
-    if task not in ("images", "text"):
-        raise ConfigError.unknown("task", task, ("images", "text"))
+    if task not in TASKS:
+        raise ConfigError.unknown("task", task, TASKS)
     MODELS[name] = Family(factory, task=task, segments=segments or {}, label_rows=label_rows)
 
 
@@ -84,10 +104,29 @@ def family(name: str) -> Family:
     return MODELS[name]
 
 
-def make_spec(config: ExperimentConfig, input_shape: tuple[int, ...], outputs: int) -> ModelSpec:
+def block_count(config: ExperimentConfig) -> int:
+    """How many blocks a config's model has; 0: they are not known."""
+    match family(config.model).blocks:
+        case "layers":
+            return config.network.layers
+        case "hidden":
+            return len(config.network.hidden) or DEFAULT_BLOCKS
+        case _:
+            return 0
+
+
+def make_spec(
+    config: ExperimentConfig,
+    input_shape: tuple[int, ...],
+    outputs: int,
+    vocabulary: int = 0,
+    per_token: bool = False,
+) -> ModelSpec:
     """What a config's model must fit, for data of this shape."""
     norm = family(config.model).default_norm
-    return ModelSpec(config.model, input_shape, outputs, config.network, norm)
+    return ModelSpec(
+        config.model, input_shape, outputs, config.network, norm, vocabulary, per_token
+    )
 
 
 def build(spec: ModelSpec, rate: float) -> nn.Module:
@@ -98,6 +137,26 @@ def build(spec: ModelSpec, rate: float) -> nn.Module:
     else:
         model = kind.factory(rate)
     return model
+
+
+def initial(spec: ModelSpec, rate: float) -> nn.Module:
+    """The model that a run starts from: freshly initialised, or with weights from a file."""
+    model = build(spec, rate)
+    if spec.network.pretrained:
+        from heterofl_ray.models.pretrained import put_weights
+
+        put_weights(model, spec, rate)
+    return model
+
+
+def places(spec: ModelSpec, rate: float) -> dict[str, Place]:
+    """In which block of the model each parameter is; those of the head are left out."""
+    import torch
+
+    from heterofl_ray.models.layout import read_blocks
+
+    with torch.device("meta"):
+        return read_blocks(build(spec, rate))
 
 
 def layout(spec: ModelSpec, rate: float) -> Layout:

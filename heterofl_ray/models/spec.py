@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from heterofl_ray.errors import ConfigError
+from heterofl_ray.mixes import Level
 from heterofl_ray.setting_groups import NetworkConfig
 
 
@@ -14,11 +16,21 @@ class ModelSpec:
 
     name: str
     input_shape: tuple[int, ...]
-    """Channels, height, width of an image; the window's length for text."""
+    """Channels, height, width of an image; a text's window; (2, length) of sequences."""
     outputs: int
     """Classes, or words of the vocabulary."""
     network: NetworkConfig
     default_norm: str = "none"
+    vocabulary: int = 0
+    """Sequences: the words that can come in."""
+    per_token: bool = False
+    """Sequences: outputs for every token, not for the whole sequence."""
+    depth: int = 0
+    """Bottom blocks that are kept, with a head of their own; 0: all."""
+
+    def at(self, level: Level) -> ModelSpec:
+        """The same with the level's depth."""
+        return dataclasses.replace(self, depth=level.depth)
 
     @property
     def norm(self) -> str:

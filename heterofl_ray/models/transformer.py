@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.models.layers import Scaler, embedding, layer_norm, linear
-from heterofl_ray.models.layout import Channels, Fixed, Labels, channels
+from heterofl_ray.models.layout import Channels, Fixed, Labels, channels, in_block
 from heterofl_ray.models.spec import ModelSpec
 
 
@@ -24,13 +24,14 @@ class Attention(nn.Module):
         self.out = linear(inner, stream)
         self.scaler = scaler
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, seen: Tensor | None = None) -> Tensor:
+        """``seen`` says which positions are looked at; None: all."""
         query, key, value = (
             self.scaler(project(x)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for project in (self.query, self.key, self.value)
         )
         # Divides by the square root of the local head width.
-        mixed = F.scaled_dot_product_attention(query, key, value)
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
         out: Tensor = self.scaler(self.out(mixed.transpose(1, 2).flatten(2)))
         return out
 
@@ -45,20 +46,21 @@ class EncoderLayer(nn.Module):
         feedforward: Channels,
         scaler: nn.Module,
         dropout: float,
+        eps: float = 1e-5,
     ) -> None:
         super().__init__()
         self.attention = Attention(stream, inner, scaler)
-        self.norm1 = layer_norm(stream)
+        self.norm1 = layer_norm(stream, eps)
         self.linear1 = linear(stream, feedforward)
         self.linear2 = linear(feedforward, stream)
-        self.norm2 = layer_norm(stream)
+        self.norm2 = layer_norm(stream, eps)
         for layer in (self.linear1, self.linear2):
             nn.init.normal_(layer.weight, std=0.02)
         self.scaler = scaler
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.norm1(x + self.dropout(self.attention(x)))
+    def forward(self, x: Tensor, seen: Tensor | None = None) -> Tensor:
+        x = self.norm1(x + self.dropout(self.attention(x, seen)))
         hidden = self.dropout(F.gelu(self.scaler(self.linear1(x))))
         out: Tensor = self.norm2(x + self.dropout(self.scaler(self.linear2(hidden))))
         return out
@@ -77,19 +79,22 @@ class Transformer(nn.Module):
             raise ConfigError.of("network.norm", network.norm, "transformer has layer norms: 'ln'")
         scaler: nn.Module = Scaler() if spec.scaler else nn.Identity()
         stream = channels("stream", network.embedding, rate)
-        self.tokens = embedding(Labels(spec.outputs, extra=1), stream)
-        self.positions = embedding(Fixed(spec.input_shape[0]), stream)
-        self.norm = layer_norm(stream)
+        self.tokens = in_block(embedding(Labels(spec.outputs, extra=1), stream), 0, "tokens")
+        self.positions = in_block(embedding(Fixed(spec.input_shape[0]), stream), 0, "positions")
+        self.norm = in_block(layer_norm(stream), 0, "norm")
         self.encoder = nn.Sequential(
             *(
-                EncoderLayer(
-                    stream,
-                    channels(f"layer{index}.heads", network.embedding, rate, network.heads),
-                    channels(f"layer{index}.feedforward", network.feedforward, rate),
-                    scaler,
-                    network.dropout,
+                in_block(
+                    EncoderLayer(
+                        stream,
+                        channels(f"layer{index}.heads", network.embedding, rate, network.heads),
+                        channels(f"layer{index}.feedforward", network.feedforward, rate),
+                        scaler,
+                        network.dropout,
+                    ),
+                    index + 1,
                 )
-                for index in range(network.layers)
+                for index in range(spec.depth or network.layers)
             )
         )
         hidden = channels("decoder", network.embedding, rate)

@@ -48,7 +48,7 @@ def labelled_draft(name: str, given: Labelled, *, origin: str) -> Draft:
             continue
         if values[1] is None:
             raise DataError(f"the training part names each example's {what}, the test part none")
-        texts, *numbers = _numbered(values[0], values[1], what)
+        texts, *numbers = numbered(values[0], values[1], what)
         columns["train"][column], columns["test"][column] = numbers
         names[column] = texts
     mean, std = statistics(train.images)
@@ -139,7 +139,7 @@ def _plain_labels(labels: Array, what: str) -> Array:
     return labels.astype(np.int64)
 
 
-def _numbered(train: Array, test: Array, what: str) -> tuple[tuple[str, ...], Array, Array]:
+def numbered(train: Array, test: Array, what: str) -> tuple[tuple[str, ...], Array, Array]:
     """The training part's distinct values as texts, in order, and both parts by their place."""
     if train.dtype.kind != test.dtype.kind:
         train, test = train.astype(str), test.astype(str)

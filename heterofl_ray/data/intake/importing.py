@@ -11,13 +11,24 @@ from heterofl_ray.data import catalog
 from heterofl_ray.data.catalog import Source
 from heterofl_ray.data.intake.archives import entries, is_archive
 from heterofl_ray.data.intake.drafting import labelled_draft, text_draft
-from heterofl_ray.data.intake.readers import arrays, cifar, corpus, folders, idx, leaf, tables
-from heterofl_ray.data.intake.readers.contract import Labelled, Options, Words
+from heterofl_ray.data.intake.readers import (
+    arrays,
+    cifar,
+    corpus,
+    folders,
+    idx,
+    leaf,
+    sentences,
+    tables,
+    tagged,
+)
+from heterofl_ray.data.intake.readers.contract import Labelled, Options, Sentences, Tagged, Words
+from heterofl_ray.data.intake.sequence_drafting import sentences_draft, tagged_draft
 from heterofl_ray.data.places import check_name
 from heterofl_ray.data.store import Dataset, Draft, write_dataset
 from heterofl_ray.errors import DataError
 
-Reader = Callable[[Path, Options], Labelled | Words]
+Reader = Callable[[Path, Options], Labelled | Words | Sentences | Tagged]
 
 
 @dataclass(frozen=True)
@@ -36,10 +47,12 @@ IMAGES = Layout("class folders of images", folders.read, ("test", "size"))
 LEAF = Layout("LEAF's JSON files", leaf.read, ())
 TABLES = Layout("a table", tables.read, ("test", "label", "client", "size"))
 TEXT = Layout("text", corpus.read, ("test",))
+SENTENCES = Layout("sentences", sentences.read, ("test", "label", "tokenizer", "length"))
+TAGGED = Layout("tagged words", tagged.read, ("test", "tokenizer", "length"))
 ARRAYS = Layout("arrays", arrays.read, ("test", "label", "client"))
 _FORMATS = (
-    "a folder or archive of CLASS/image files, IDX files, CIFAR batches, text files or LEAF's "
-    "JSON; or one .npz, .parquet, .csv or .txt file"
+    "a folder or archive of CLASS/image files, IDX files, CIFAR batches, text files, GLUE's .tsv "
+    "files, CoNLL files or LEAF's JSON; or one .npz, .parquet, .csv, .tsv, .conll or .txt file"
 )
 
 
@@ -56,17 +69,21 @@ def import_data(root: Path, path: Path, name: str, options: Options) -> Dataset:
 
 
 def read_draft(path: Path, name: str, options: Options) -> Draft:
-    for place in (path, options.test):
+    for place in (path, options.test, options.tokenizer):
         if place is not None and not place.exists():
             raise DataError(f"{place} does not exist")
     layout, place = detect(path)
-    for option in ("test", "label", "client", "size"):
+    for option in ("test", "label", "client", "size", "tokenizer", "length"):
         if getattr(options, option) is not None and option not in layout.takes:
             raise DataError(f"--{option} means nothing for {layout.about}, which {path} holds")
     given = layout.read(place, options)
     origin = str(path.absolute())
     if options.test is not None:
         origin += f", tested on {options.test.absolute()}"
+    if isinstance(given, Sentences):
+        return sentences_draft(name, given, options, origin=origin)
+    if isinstance(given, Tagged):
+        return tagged_draft(name, given, options, origin=origin)
     if isinstance(given, Words):
         return text_draft(name, given, origin=origin)
     return labelled_draft(name, given, origin=origin)
@@ -78,10 +95,13 @@ def detect(path: Path) -> tuple[Layout, Path]:
         for layout, suffixes in (
             (ARRAYS, (".npz",)),
             (TABLES, tables.SUFFIXES),
+            (SENTENCES, sentences.SUFFIXES),
+            (TAGGED, tagged.SUFFIXES),
             (TEXT, corpus.SUFFIXES),
         ):
             if path.name.endswith(suffixes):
-                return layout, path
+                tags = layout in (SENTENCES, TEXT) and tagged.file_holds_tags(path)
+                return (TAGGED if tags else layout), path
         raise DataError(f"{path} is of no known format; what can be read: {_FORMATS}")
     inner = [file for file in sorted(path.iterdir()) if is_archive(file)] if path.is_dir() else []
     for place in (path, *inner):
@@ -124,8 +144,12 @@ def _layout_of(names: Iterable[str], place: Path) -> Layout | None:
         return CIFAR
     if place.is_dir() and any(tables.is_part(base) for base in bases):
         return TABLES
+    if any(sentences.is_part(base) for base in bases):
+        return TAGGED if tagged.folder_holds_tags(place) else SENTENCES
+    if any(tagged.is_part(base) for base in bases):
+        return TAGGED
     if any(corpus.is_split(base) for base in bases):
-        return TEXT
+        return TAGGED if tagged.folder_holds_tags(place) else TEXT
     if any(leaf.is_leaf(base) for base in bases):
         return LEAF
     return IMAGES if any(folders.is_image(base) for base in bases) else None

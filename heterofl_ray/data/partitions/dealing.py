@@ -20,7 +20,7 @@ from heterofl_ray.randomness import Streams
 def deal_train(dataset: Dataset, config: ExperimentConfig, streams: Streams) -> Partition:
     """The training examples, dealt as ``partition`` says; every client holds at least one."""
     kind, argument = config.partition_kind
-    labels, classes = dataset.train.labels.numpy(), dataset.info.outputs
+    labels, classes = dataset.train.labels.numpy(), dataset.info.groups
     check_enough(len(labels), config.clients, "training examples")
     random = streams.numpy("partition")
     match kind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,10 @@ class Options:
     """Height and width every image is scaled to."""
     prefix: str | None = None
     """How names of IDX files begin; None: as found."""
+    tokenizer: Path | None = None
+    """Whose tokens sentences become; None: the training part's own words."""
+    length: int | None = None
+    """Tokens of the longest sequence."""
 
 
 @dataclass(frozen=True)
@@ -51,3 +55,39 @@ class Words:
 
     train: list[str]
     test: list[str] | None = None
+
+
+class Sentence(NamedTuple):
+    """A text, or a pair of texts, and what is to be told of it."""
+
+    first: str
+    second: str | None
+    label: str
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Without a test part, one is taken from the training part."""
+
+    train: list[Sentence]
+    test: list[Sentence] | None
+    numbers: bool
+    """Labels are numbers, not classes."""
+    metric: str
+
+
+class TaggedWords(NamedTuple):
+    """A sentence with a tag for every word."""
+
+    words: list[str]
+    tags: list[str]
+    client: str = ""
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """Without a test part, one is taken from the training part."""
+
+    train: list[TaggedWords]
+    test: list[TaggedWords] | None
+    named_clients: bool = False

@@ -40,20 +40,29 @@ def read(place: Path, options: Options) -> Words:
 
 def read_words(path: Path) -> list[str]:
     """The words of a UTF-8 file."""
-    with reading(path):
-        content = path.read_bytes()
-    try:
-        lines = content.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path.name} is not UTF-8 text: byte {error.start} cannot be read; convert it first"
-        ) from None
-    if not lines[-1]:
-        lines.pop()
+    lines = read_lines(path)
     words = [word for line in lines for word in (*line.split(), END)]
     if len(words) == len(lines):
         raise DataError(f"{path.name} has no words")
     return words
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file."""
+    with reading(path):
+        return lines_of(path.read_bytes(), path.name)
+
+
+def lines_of(content: bytes, name: str) -> list[str]:
+    try:
+        lines = content.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name} is not UTF-8 text: byte {error.start} cannot be read; convert it first"
+        ) from None
+    if not lines[-1]:
+        lines.pop()
+    return lines
 
 
 def _part(path: Path) -> str:
