@@ -1,8 +1,10 @@
 """Checkpoints: what a run goes on from after it was stopped, whatever stopped it.
 
-A checkpoint is a folder that appears by one rename after its files are on disk: the parameters as
-safetensors, and a manifest with the history so far and the files' checksums. No pickle. A damaged
-one is passed over with a warning and the one before it is used.
+A checkpoint is a folder that appears by one rename after its files are on disk: the server's state
+as safetensors, a file for each client that keeps something, and a manifest with the history so far
+and the files' checksums. No pickle. A damaged one is passed over with a warning and the one before
+it is used. A client's file that the checkpoint before has already is the same file (a hard link):
+what is written in a round is what changed.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from torch import Tensor
 
 from heterofl_ray import state
 from heterofl_ray.errors import DataError
+from heterofl_ray.state import ClientState
 
 _FORMAT = 1
 _PARAMETERS = "parameters.safetensors"
@@ -46,24 +49,48 @@ class Progress:
 class Checkpoint:
     progress: Progress
     parameters: Mapping[str, Tensor]
+    """The server's state."""
+    clients: Mapping[int, ClientState]
+
+
+def _as_it_is(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    return tensors
 
 
 def write(
-    parameters: Mapping[str, Tensor], folder: Path, progress: Progress, keep: int, best: bool
+    parameters: Mapping[str, Tensor],
+    folder: Path,
+    progress: Progress,
+    keep: int,
+    best: bool,
+    clients: Mapping[int, ClientState] | None = None,
+    fetch: Callable[[Any], Mapping[str, Tensor]] = _as_it_is,
 ) -> None:
-    """Put a checkpoint into ``folder``, all or nothing, then drop those no longer wanted."""
+    """Put a checkpoint into ``folder``, all or nothing, then drop those no longer wanted.
+
+    ``fetch`` gives the tensors of those ``clients`` that have changed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / f"round-{progress.round_number:06d}"
     scratch = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
     try:
         state.save(scratch / _PARAMETERS, parameters)
+        files = {_PARAMETERS: _digest((scratch / _PARAMETERS).read_bytes())}
+        known = _client_files(folder, place)
+        for client, kept in (clients or {}).items():
+            name = _client_file(client, kept.round_number)
+            if name not in known or not _linked(known[name][0], scratch / name):
+                state.save(scratch / name, fetch(kept.tensors))
+                _flush(scratch / name)
+                known[name] = scratch / name, _digest((scratch / name).read_bytes())
+            files[name] = known[name][1]
         manifest = {
             "format": _FORMAT,
             "round": progress.round_number,
             "experiment": progress.experiment,
             "goodness": progress.goodness,
             "rows": list(progress.rows),
-            "files": {_PARAMETERS: _digest((scratch / _PARAMETERS).read_bytes())},
+            "files": files,
         }
         text = json.dumps(manifest)
         (scratch / _MANIFEST).write_text(
@@ -85,7 +112,9 @@ def newest(folder: Path) -> Checkpoint:
     places = _places(folder)
     for place in reversed(places):
         try:
-            return Checkpoint(_read_progress(place), _read_parameters(place))
+            return Checkpoint(
+                _read_progress(place), _read(place, _PARAMETERS), _read_clients(place)
+            )
         except DataError as error:
             warnings.warn(f"{error}; the checkpoint before it is used", stacklevel=2)
     if places:
@@ -128,15 +157,55 @@ def _read_progress(place: Path) -> Progress:
     )
 
 
-def _read_parameters(place: Path) -> Mapping[str, Tensor]:
-    expected = _read_manifest(place)["files"][_PARAMETERS]
+def _read(place: Path, name: str) -> Mapping[str, Tensor]:
+    expected = _read_manifest(place)["files"][name]
     try:
-        found = _digest((place / _PARAMETERS).read_bytes())
+        found = _digest((place / name).read_bytes())
     except OSError as error:
-        raise DataError(f"{place / _PARAMETERS} cannot be read: {error.strerror}") from None
+        raise DataError(f"{place / name} cannot be read: {error.strerror}") from None
     if found != expected:
-        raise DataError(f"{place / _PARAMETERS} is damaged: its checksum differs")
-    return state.load(place / _PARAMETERS)
+        raise DataError(f"{place / name} is damaged: its checksum differs")
+    return state.load(place / name)
+
+
+# ---- what clients keep ----------------------------------------------------------------------
+
+
+def _client_file(client: int, round_number: int) -> str:
+    """Named by its version: within a run the same name is the same bytes."""
+    return f"client-{client:06d}-{round_number:06d}.safetensors"
+
+
+def _read_clients(place: Path) -> dict[int, ClientState]:
+    clients = {}
+    for name in _read_manifest(place)["files"]:
+        if name != _PARAMETERS:
+            client, round_number = map(int, Path(name).stem.split("-")[1:])
+            clients[client] = ClientState(round_number, _read(place, name))
+    return clients
+
+
+def _client_files(folder: Path, new: Path) -> dict[str, tuple[Path, str]]:
+    """Where each client's file is that the checkpoint before ``new`` has, and its checksum.
+
+    Not those of a later one: a run that went on from an older round did not read them.
+    """
+    for place in reversed([place for place in _places(folder) if place < new]):
+        try:
+            files = _read_manifest(place)["files"]
+        except DataError:
+            continue
+        return {name: (place / name, digest) for name, digest in files.items()}
+    return {}
+
+
+def _linked(old: Path, new: Path) -> bool:
+    """Give a file a second name; some file systems cannot."""
+    try:
+        os.link(old, new)
+    except OSError:
+        return False
+    return True
 
 
 def _prune(folder: Path, keep: int, best: bool) -> None:

@@ -6,13 +6,15 @@ batches of jobs, so that it can go on while the next round trains.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from heterofl_ray.clients.calibration import needs_calibration
 from heterofl_ray.clients.compiled_moments import calibration_batch
 from heterofl_ray.clients.jobs import CalibrateJob, EvaluateJob
+from heterofl_ray.clients.private import ClientTestJob
 from heterofl_ray.clients.scoring import Score
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.execution.backend import Backend, Batch, Slice
@@ -39,23 +41,41 @@ class Scores:
 
     @property
     def goodness(self) -> float:
-        """One number, larger being better: accuracy, or perplexity below zero."""
-        return self.overall.get("accuracy", -self.overall.get("perplexity", 0.0))
+        """One number, larger being better: the first metric, or perplexity below zero."""
+        name, value = next(iter(self.overall.items()), ("", 0.0))
+        return -value if name == "perplexity" else value
 
 
 Model = tuple[Level, Slice]
 
 
-class Evaluation:
-    """A test under way, of several levels' slices of one state of the global model."""
+Steps = Generator[Batch, list[Any], dict[str, Scores]]
+"""A test: batches of jobs, each given its results; at last the scores by name."""
 
-    def __init__(self, bench: Workbench, backend: Backend, models: Sequence[Model]) -> None:
-        self._of = (bench, backend, models)
+GLOBAL = "global"
+"""The name of scores that are of no level. Where there are none, the largest level's are meant."""
+
+
+def global_scores(scores: Mapping[str, Scores], largest: str) -> Scores | None:
+    return scores.get(GLOBAL) or scores.get(largest)
+
+
+def by_level(scores: Mapping[str, Scores]) -> dict[str, Scores]:
+    return {level: found for level, found in scores.items() if level != GLOBAL}
+
+
+class Evaluation:
+    """A test under way, of one state of the global model."""
+
+    def __init__(
+        self, bench: Workbench, backend: Backend, test: Callable[[Workbench, Backend], Steps]
+    ) -> None:
+        self._start: Callable[[], Steps] = partial(test, bench, backend)
         self._scores: dict[str, Scores] | None = None
         self._begin()
 
     def _begin(self) -> None:
-        self._steps = _evaluate(*self._of)
+        self._steps = self._start()
         self._batch: Batch = next(self._steps)
 
     def advance(self) -> None:
@@ -64,7 +84,7 @@ class Evaluation:
             self._next()
 
     def finish(self) -> dict[str, Scores]:
-        """Scores by level; waits for them."""
+        """Scores by level and `GLOBAL`; waits for them."""
         while self._scores is None:
             self._next()
         return self._scores
@@ -80,10 +100,8 @@ class Evaluation:
             raise
 
 
-def _evaluate(
-    bench: Workbench, backend: Backend, models: Sequence[Model]
-) -> Generator[Batch, list[Any], dict[str, Scores]]:
-    """Calibrate every level, then test every level."""
+def evaluate_slices(models: Sequence[Model], bench: Workbench, backend: Backend) -> Steps:
+    """Calibrate every level's slice, then test every one."""
     calibration = [
         (CalibrateJob(level, start, stop), parameters)
         for level, parameters in models
@@ -107,11 +125,46 @@ def _evaluate(
 
     def metrics(level: Level, name: str) -> Metrics:
         found = totals.get((level, name))
-        return {} if found is None else found.metrics(bench.data.task)
+        return {} if found is None else found.metrics(bench.data.dataset.info)
 
     return {
         level.name: Scores(metrics(level, "global"), metrics(level, "local"), moments.get(level))
         for level, _ in models
+    }
+
+
+@dataclass(frozen=True)
+class ClientModel:
+    """A client's own model: what it keeps, laid over its level's slice."""
+
+    client: int
+    level: Level
+    parameters: Slice
+    state: Any
+
+
+def evaluate_clients(models: Sequence[ClientModel], bench: Workbench, backend: Backend) -> Steps:
+    """Test clients' own models, for all clients and by level.
+
+    Overall is the mean over clients of what their models score on the whole test set; Local is
+    each client's model on that client's own part of it.
+    """
+    tests = [(ClientTestJob(m.level, m.client), m.parameters, m.state) for m in models]
+    totals: dict[str, dict[str, Score]] = {}
+    for (test, _, _), scores in zip(tests, (yield backend.test(tests)), strict=True):
+        for whose in (GLOBAL, test.level.name):
+            total = totals.setdefault(whose, {})
+            for name, score in scores.items():
+                total[name] = total.get(name, Score()) + score
+    info = bench.data.dataset.info
+    found = {
+        whose: {name: score.metrics(info) for name, score in total.items()}
+        for whose, total in totals.items()
+    }
+    return {
+        whose: Scores(found[whose]["global"], found[whose].get("local", {}), None)
+        for whose in (GLOBAL, *(level.name for level in bench.config.levels.levels))
+        if whose in found
     }
 
 

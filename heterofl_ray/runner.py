@@ -21,10 +21,11 @@ from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.places import data_dir as data_place
 from heterofl_ray.data.places import stored
 from heterofl_ray.errors import ConfigError, DataError, Interrupted
-from heterofl_ray.evaluation import Scores
-from heterofl_ray.execution.backend import Backend
+from heterofl_ray.evaluation import Scores, global_scores
+from heterofl_ray.execution.backend import Backend, Kept
 from heterofl_ray.execution.local import LocalBackend
 from heterofl_ray.methods.registry import resolve
+from heterofl_ray.models import registry
 from heterofl_ray.progress import Progress, Silent
 from heterofl_ray.result import RunResult, summarise
 from heterofl_ray.settings import load_yaml
@@ -37,6 +38,7 @@ from heterofl_ray.tracking.models import write_models
 from heterofl_ray.tracking.recorder import Recorder
 
 CHECKPOINTS = "checkpoints"
+MOVED = ("megabytes_down", "megabytes_up")
 
 
 def run(
@@ -54,6 +56,7 @@ def run(
     root = data_place(data_dir)
     preflight.check(config, stored(root))
     check_destination(config.tracking)
+    config = settled(config)
     bench = make_bench(config, root)
     if config.execution.trainer == "measure":
         config = config.override([f"execution.trainer={measured(bench)}"])
@@ -90,13 +93,22 @@ def resume(
     return _Run(bench, folder, progress or Silent()).complete(last)
 
 
+def settled(config: ExperimentConfig) -> ExperimentConfig:
+    """The config as its method runs it."""
+    method: type[Simulation] = resolve(config.method)
+    return method.settle(config)
+
+
 def make_bench(config: ExperimentConfig, root: Path) -> Workbench:
     """The driver's own workbench; a width that cannot be built is refused before training."""
     bench = Workbench(config, root, resolve_device(config.execution.device))
+    if config.network.pretrained:  # refuses what does not fit before a server would
+        registry.initial(bench.spec, config.levels.largest.rate)
     for level in config.levels.levels:
         _refuse_running_statistics(config.model, bench.model(level))
         if config.execution.trainer != "measure":
             chosen(bench, level)  # refuses what cannot be
+    resolve(config.method).check(bench)
     return bench
 
 
@@ -117,11 +129,12 @@ def experiment_name(bench: Workbench) -> str:
 
 
 def make_backend(bench: Workbench) -> Backend:
+    server = resolve(bench.config.method).server
     if bench.config.execution.backend == "ray":
         from heterofl_ray.execution.ray_backend import RayBackend
 
-        return RayBackend(bench)
-    return LocalBackend(bench)
+        return RayBackend(bench, server)
+    return LocalBackend(bench, server)
 
 
 class _Run:
@@ -158,23 +171,23 @@ class _Run:
     def _train(self, last: checkpoint.Checkpoint | None) -> RunResult:
         started = time.perf_counter()
         with self._progress as shown:
-            moved = 2 * self._history.total("megabytes_down")
+            moved = sum(map(self._history.total, MOVED))
             shown.start(self._config, self._folder, self._kept, moved)
             backend = make_backend(self._bench)
             try:
                 with stopping():  # only now: Ray sets a handler for SIGTERM when it starts
                     backend.fallback = self._older_state
                     if last is not None:
-                        backend.restore(last.progress.round_number, last.parameters)
+                        backend.restore(last.progress.round_number, last.parameters, last.clients)
                     simulation = resolve(self._config.method)(self._bench, backend)
                     self._rounds(simulation, backend, shown)
-                    parameters = simulation.final()
+                    parameters, clients = simulation.final()
                     if not self._scores:  # resumed after the last round
                         self._scores = simulation.test(self._config.rounds)
                     statistics = _statistics(self._scores, backend)
             finally:
                 backend.close()
-        return self._result(parameters, statistics, time.perf_counter() - started)
+        return self._result(parameters, clients, statistics, time.perf_counter() - started)
 
     def _rounds(self, simulation: Simulation, backend: Backend, shown: Progress) -> None:
         record: RoundRecord | None = None
@@ -202,7 +215,7 @@ class _Run:
                 self._history_file.write(self._history)
                 self._recorder.round_done(self._history.rows[-1])
 
-    def _older_state(self) -> tuple[int, Mapping[str, Tensor]] | None:
+    def _older_state(self) -> Kept | None:
         """What the disk has of this run, for a backend that has lost everything else."""
         if not self._kept:
             return None
@@ -210,10 +223,10 @@ class _Run:
             found = checkpoint.newest(self._folder / CHECKPOINTS)
         except DataError:  # the first one was not whole yet
             return None
-        return found.progress.round_number, found.parameters
+        return found.progress.round_number, found.parameters, found.clients
 
     def _keep(self, backend: Backend, record: RoundRecord) -> None:
-        tested = record.scores.get(self._config.levels.largest.name)
+        tested = global_scores(record.scores, self._config.levels.largest.name)
         progress = checkpoint.Progress(
             record.round_number,
             experiment_name(self._bench),
@@ -226,22 +239,28 @@ class _Run:
         self._kept = record.round_number
 
     def _result(
-        self, parameters: dict[str, Tensor], statistics: dict[str, Tensor], seconds: float
+        self,
+        parameters: dict[str, Tensor],
+        clients: dict[int, Mapping[str, Tensor]],
+        statistics: dict[str, Tensor],
+        seconds: float,
     ) -> RunResult:
         result = RunResult(
             config=self._config,
             summary=summarise(
                 self._config,
                 self._folder,
-                self._history.total("megabytes_down"),
+                (self._history.total(MOVED[0]), self._history.total(MOVED[1])),
                 self._scores,
                 parameters,
                 seconds,
+                clients,
             ),
             history=self._history.table(),
             spec=self._bench.spec,
             parameters=parameters,
             statistics=statistics,
+            clients=clients,
         )
         result.save(self._folder)
         return result

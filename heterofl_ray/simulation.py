@@ -6,26 +6,35 @@ Where we differ from the paper's text, settled against its printed figures or by
 - gradients are clipped, and the learning rate falls at milestones (the paper's Table 6);
 - elements that no client of the round holds keep their value;
 - every level's sub-model is tested too, with its Scaler on, as it was trained.
+
+Other methods are classes of this one (`methods`), each with another answer to one of the questions
+that a round asks: who takes part, with which sub-model, doing what, and how it is tested.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from heterofl_ray.clients.jobs import ClientReport, TrainJob
+from heterofl_ray.clients.trainers.choice import settle_trainers
 from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import RunFailed
-from heterofl_ray.evaluation import Evaluation, Scores
-from heterofl_ray.execution.backend import Backend
+from heterofl_ray.evaluation import Evaluation, Scores, evaluate_slices
+from heterofl_ray.execution.backend import Backend, State
 from heterofl_ray.execution.failures import ServerLost
 from heterofl_ray.execution.scheduling import group_clients
+from heterofl_ray.mixes import Level
+from heterofl_ray.parameter_server import ParameterServer
 from heterofl_ray.submodels.levels import assign_levels, sample_cohort
+from heterofl_ray.submodels.selectors import Cut
 
 logger = logging.getLogger(__name__)
 
@@ -57,12 +66,42 @@ class RoundRecord:
 
     @property
     def megabytes(self) -> float:
-        """Moved to the clients; the same comes back."""
+        """Moved to the clients."""
         return sum(report.moved for report in self.reports) * 4 / MEGABYTE
+
+    @property
+    def megabytes_up(self) -> float:
+        """Moved back."""
+        back = (r.moved if r.returned is None else r.returned for r in self.reports)
+        return sum(back) * 4 / MEGABYTE
 
 
 class Simulation:
     """The loop over rounds. What runs where is the backend's business."""
+
+    server: ClassVar[type[ParameterServer]] = ParameterServer
+    """What holds and changes the global model."""
+    trainers: ClassVar[tuple[str, ...]] = ()
+    """The trainers that know the method's local steps; the first is the rule. Empty: all do."""
+
+    @classmethod
+    def settle(cls, config: ExperimentConfig) -> ExperimentConfig:
+        """The config as the method runs it; what it cannot do is refused.
+
+        Done once before a run; a settled config stays as it is.
+        """
+        return settle_trainers(config, cls.trainers) if cls.trainers else config
+
+    @classmethod
+    def check(cls, bench: Workbench) -> None:
+        """Refuse a model or data that the method can do nothing with."""
+
+    @classmethod
+    def example_flops(
+        cls, config: ExperimentConfig, level: str, forward: Mapping[str, float]
+    ) -> float:
+        """What an example's way forward takes a client of ``level``, given each level's model's."""
+        return forward[level]
 
     def __init__(self, bench: Workbench, backend: Backend) -> None:
         self.config = bench.config
@@ -73,35 +112,62 @@ class Simulation:
 
     def run_round(
         self, t: int, meanwhile: Callable[[], None] | None = None
-    ) -> tuple[list[ClientReport], Any]:
+    ) -> tuple[list[ClientReport], State]:
         """Round t of Algorithm 1: what the clients report, and the new global model's handle."""
-        config, streams, lr = self.config, self.bench.streams, self.config.learning_rate(t)
-
         # S_t <- random set of clients; each has a level by what it can do
-        cohort = sample_cohort(config, streams, t)
-        levels = assign_levels(config, streams, t, cohort)
+        cohort, levels = self.cohort(t)
 
         # W_m <- W_g[:d_m, :k_m], cut once for each level
-        slices = {level: self.backend.cut(level) for level in dict.fromkeys(levels)}
+        cuts = [self.cut(t, *chosen) for chosen in zip(cohort, levels, strict=True)]
+        slices = {cut: self.backend.cut(cut) for cut in dict.fromkeys(cuts)}
 
         # each client in parallel: W_m <- ClientUpdate(m, r_m, W_m), added up by level
-        groups = group_clients(cohort, levels, config.execution.clients_per_job)
-        work = [(TrainJob(t, level, clients, lr), slices[level]) for level, clients in groups]
+        work = []
+        for cut, clients in group_clients(cohort, cuts, self.config.execution.clients_per_job):
+            job = self.job(t, cut, clients)
+            work.append((job, slices[cut], *self.states(job)))
         reports = self.backend.train(work, meanwhile)
 
         # W_g <- for each part, the mean over the clients that hold it
         return reports, self.backend.commit(t)
 
+    # ---- what other methods answer in their own way -----------------------------------------
+
+    def cohort(self, t: int) -> tuple[list[int], list[Level]]:
+        """Who takes part in round t, and at which level."""
+        drawn = sample_cohort(self.config, self.bench.streams, t)
+        return drawn, assign_levels(self.config, self.bench.streams, t, drawn)
+
+    def cut(self, t: int, client: int, level: Level) -> Cut:
+        """The sub-model that a client of ``level`` trains in round t."""
+        return Cut(level)
+
+    def job(self, t: int, cut: Cut, clients: tuple[int, ...]) -> TrainJob:
+        """What the clients do with it."""
+        return TrainJob(t, cut, clients, self.config.learning_rate(t))
+
+    def states(self, job: TrainJob) -> list[Any]:
+        """What the job's clients kept so far, where it has them keep something; None: nothing."""
+        kept = self.backend.state.clients
+        clients = job.clients if job.keeps else ()
+        return [kept[client].tensors if client in kept else None for client in clients]
+
     def start_test(self, t: int) -> Evaluation | None:
-        """Query the static batch norm's statistics and test, when a test is due."""
+        """A test of what there is after round t, when one is due."""
         every, last = self.config.evaluate_every, t == self.config.rounds
         if not last and (not every or t % every):
             return None
         mix, when = self.config.levels, self.config.evaluation.levels
         all_levels = when == "always" or (when == "final" and last)
-        levels = mix.levels if all_levels else mix.levels[:1]
-        models = [(level, self.backend.cut(level)) for level in levels]
-        return Evaluation(self.bench, self.backend, models)
+        return self.evaluation(mix.levels if all_levels else mix.levels[:1])
+
+    def evaluation(self, levels: Sequence[Level]) -> Evaluation:
+        """Query the static batch norm's statistics and test every one of ``levels``.
+
+        A level's model is its leading slice, whatever its clients trained.
+        """
+        models = [(level, self.backend.cut(Cut(level))) for level in levels]
+        return Evaluation(self.bench, self.backend, partial(evaluate_slices, models))
 
     # ---- the loop, whatever is lost on the way ----------------------------------------------
 
@@ -157,12 +223,12 @@ class Simulation:
             except ServerLost as loss:
                 self._back_to(t, loss)
 
-    def final(self) -> dict[str, Tensor]:
-        """The global model's parameters after the last round."""
+    def final(self) -> tuple[dict[str, Tensor], dict[int, Mapping[str, Tensor]]]:
+        """The global model's parameters after the last round, and what clients keep."""
         while True:
             try:
                 self.train(self.config.rounds)
-                return self.backend.parameters()
+                return self.backend.parameters(), self.backend.clients()
             except ServerLost as loss:
                 self._recover(loss)
 

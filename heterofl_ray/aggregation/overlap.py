@@ -9,7 +9,8 @@ clients that hold some of the labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from heterofl_ray.submodels.plan import Picked, Selection, SubmodelPlan, Window,
 
 Parameters = Mapping[str, Tensor]
 Selections = tuple[Selection, ...]
+Step = Callable[[str, Tensor, Tensor, Tensor], None]
 
 
 class OverlapMean:
@@ -47,7 +49,8 @@ class OverlapMean:
             if isinstance(axis, Labels)
         }
         self._fused = kernels.available() and any(t.is_cuda for t in parameters.values())
-        self._windows: dict[SubmodelPlan, dict[str, Window]] = {}
+        # for as long as somebody has the plan: some are made for one round
+        self._windows = WeakKeyDictionary[SubmodelPlan, dict[str, Window]]()
         self._weights: dict[tuple[SubmodelPlan, str], float] = {}
 
     def add(
@@ -60,29 +63,33 @@ class OverlapMean:
     ) -> None:
         """Add the summed parameters of clients that share ``plan``, of total weight ``weight``.
 
+        What is not among ``sums`` they do not send.
         Where they hold only some labels, ``sums`` has only these on label axes, and
         ``label_weights`` is for each of ``labels`` the weight of the clients that hold it.
         """
         if plan not in self._windows:
             self._windows[plan] = plan.windows(self.sums)
-        for name, window in self._windows[plan].items():
-            chosen = plan.selections[name]
+        for name, values in sums.items():
+            window, chosen = self._windows[plan][name], plan.selections[name]
             if labels is not None and label_weights is not None and name in self._label_axes:
                 place, axis = self._label_axes[name]
                 rows = Picked(with_extra(labels, axis))
                 held = _along(place, len(chosen), label_weights, axis.extra, weight)
                 selections = (*chosen[:place], rows, *chosen[place + 1 :])
-                self._add_both(name, selections, sums[name], held)
+                self._add_both(name, selections, values, held)
             elif self._fused:
                 held = torch.full([1] * len(chosen), weight, device=window.view.device)
-                self._add_both(name, chosen, sums[name], held)
+                self._add_both(name, chosen, values, held)
             else:
-                window.add(sums[name])
+                window.add(values)
                 key = (plan, name)
                 self._weights[key] = self._weights.get(key, 0.0) + weight
 
-    def commit(self, parameters: Parameters) -> None:
-        """Write the means into ``parameters`` in place, then `clear`."""
+    def commit(self, parameters: Parameters, step: Step | None = None) -> None:
+        """Write the means into ``parameters`` in place, then `clear`.
+
+        ``step(name, parameter, means, held)`` does the writing in another way.
+        """
         for (plan, name), weight in self._weights.items():
             counts = self.counts[name]
             held = torch.full([1] * counts.dim(), weight, device=counts.device)
@@ -90,7 +97,7 @@ class OverlapMean:
         for name, parameter in parameters.items():
             counts = self.counts[name]
             means = self.sums[name].div_(counts)
-            torch.where(counts > 0, means.to(parameter.dtype), parameter, out=parameter)
+            (step or replace)(name, parameter, means.to(parameter.dtype), counts > 0)
         self.clear()
 
     def clear(self) -> None:
@@ -102,6 +109,11 @@ class OverlapMean:
     def _add_both(self, name: str, selections: Selections, values: Tensor, held: Tensor) -> None:
         add = kernels.fused_add if self._fused else plain_add
         add(self.sums[name], self.counts[name], selections, values, held)
+
+
+def replace(name: str, parameter: Tensor, means: Tensor, held: Tensor) -> None:
+    """The mean is the new value of what somebody held."""
+    torch.where(held, means, parameter, out=parameter)
 
 
 def plain_add(

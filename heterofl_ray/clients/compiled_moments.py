@@ -67,7 +67,8 @@ def compiled_moments(bench: Workbench, level: Level) -> CompiledMoments | None:
 
         return contribution(model, tensors[-1], pooled, forward)
 
-    recipe = f"moments {pooled} {batch} {bench.spec} at {level.rate} of {bench.config.levels}"
+    spec = bench.spec.at(level)
+    recipe = f"moments {pooled} {batch} {spec} at {level.rate} of {bench.config.levels}"
     if not isinstance(registry.family(bench.config.model).factory, str):
         recipe += packages.trace(flat, example).code  # a user's model is known by what it computes
     path = packages.path_of(recipe, bench.config.execution.threads)

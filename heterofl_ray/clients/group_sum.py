@@ -11,18 +11,18 @@ from torch import Tensor
 
 from heterofl_ray.clients.update import LocalUpdate
 from heterofl_ray.clients.workbench import Workbench
-from heterofl_ray.mixes import Level
 from heterofl_ray.models.layout import Labels, Layout
 from heterofl_ray.submodels.plan import SubmodelPlan
+from heterofl_ray.submodels.selectors import Cut
 
 Parameters = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
 class GroupUpdate:
-    """The sum of what a group of same-level clients sends; label axes hold only ``labels``."""
+    """What a group of clients with the same cut sends, summed; label axes hold only ``labels``."""
 
-    level: Level
+    cut: Cut
     sums: Parameters
     weight: float
     labels: Tensor | None
@@ -30,7 +30,8 @@ class GroupUpdate:
 
     def part(self, names: Collection[str]) -> GroupUpdate:
         """The same with only some of the tensors."""
-        return dataclasses.replace(self, sums={name: self.sums[name] for name in names})
+        some = {name: self.sums[name] for name in names if name in self.sums}
+        return dataclasses.replace(self, sums=some)
 
     def to(self, device: torch.device) -> GroupUpdate:
         return dataclasses.replace(
@@ -42,21 +43,32 @@ class GroupUpdate:
 
 
 class GroupSum:
-    """Adds up clients of one level over the labels any of them holds."""
+    """Adds up clients of one cut over the labels any of them holds.
+
+    ``names`` are the tensors that they send (None: all).
+    """
 
     def __init__(
-        self, bench: Workbench, level: Level, parameters: Parameters, labels: Tensor | None
+        self,
+        bench: Workbench,
+        cut: Cut,
+        parameters: Parameters,
+        labels: Tensor | None,
+        names: Collection[str] | None = None,
     ) -> None:
-        self.level = level
+        self.cut = cut
         self.labels = labels
-        self.layout = restricted(bench.layout(level), labels)
+        self.layout = restricted(bench.layout(cut.level), labels)
+        self.sent = {
+            name: axes for name, axes in self.layout.items() if names is None or name in names
+        }
         self.sums = {
             name: torch.zeros(
                 [axis.width for axis in axes],
                 dtype=parameters[name].dtype,
                 device=bench.device,
             )
-            for name, axes in self.layout.items()
+            for name, axes in self.sent.items()
         }
         self.by_examples = bench.config.server.weighting == "examples"
         self.weight = 0.0
@@ -79,7 +91,7 @@ class GroupSum:
             if self.by_examples
             else update.parameters
         )
-        SubmodelPlan.of(self.layout, labels=places).add(self.sums, weighed)
+        SubmodelPlan.of(self.sent, labels=places).add(self.sums, weighed)
         return None
 
     def _fault(self, update: LocalUpdate) -> str | None:
@@ -93,7 +105,7 @@ class GroupSum:
         return None
 
     def result(self) -> GroupUpdate:
-        return GroupUpdate(self.level, self.sums, self.weight, self.labels, self.label_weights)
+        return GroupUpdate(self.cut, self.sums, self.weight, self.labels, self.label_weights)
 
 
 def restricted(layout: Layout, labels: Tensor | None) -> Layout:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,21 +20,25 @@ from heterofl_ray.clients.compiled_moments import (
     compiled_moments,
     is_pooled,
 )
-from heterofl_ray.clients.group_sum import GroupSum, GroupUpdate
+from heterofl_ray.clients.group_sum import GroupSum
 from heterofl_ray.clients.scoring import (
     Headed,
     Score,
     headed_score,
     held_rows,
     score,
+    score_sequences,
     testing_mode,
 )
-from heterofl_ray.clients.update import client_update, updates_together
+from heterofl_ray.clients.trainers.base import Trainer
+from heterofl_ray.clients.update import LocalUpdate, client_update, updates_together
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.data.images import ImageClients
+from heterofl_ray.data.sequences import SequenceClients
 from heterofl_ray.errors import ClientError, GpuFull
 from heterofl_ray.mixes import Level
 from heterofl_ray.models.layers import assign
+from heterofl_ray.submodels.selectors import Cut
 
 Parameters = Mapping[str, Tensor]
 
@@ -47,11 +52,14 @@ class ClientReport:
     loss: float
     examples: int
     moved: int
+    """Parameters that went to it."""
     seconds: float
     rejected: str | None = None
     """What was wrong with its update, when that was left out."""
     memory: int = 0
     """Peak bytes on a GPU; 0 on a CPU."""
+    returned: int | None = None
+    """Parameters that came back; None: as many as went to it."""
 
 
 @contextmanager
@@ -80,19 +88,34 @@ def measure_memory(device: torch.device) -> int:
 
 @dataclass(frozen=True)
 class TrainJob:
-    """Local training of a fixed group of same-level clients, summed where they ran."""
+    """Local training of a fixed group of clients with the same cut, summed where they ran."""
 
     round_number: int
-    level: Level
+    cut: Cut
     clients: tuple[int, ...]
     lr: float
 
+    @property
+    def level(self) -> Level:
+        return self.cut.level
+
+    @property
+    def keeps(self) -> int:
+        """How many clients' states follow what `run` returns (see `clients.private`)."""
+        return 0
+
+    def trainer(self, bench: Workbench, client: int) -> Trainer:
+        """What a client is trained with."""
+        return bench.trainer(self.level)
+
     def run(
-        self, bench: Workbench, parameters: Parameters
-    ) -> tuple[list[ClientReport], GroupUpdate]:
-        """Train every client from the level's slice ``parameters``."""
-        union = self._labels(bench)
-        group = GroupSum(bench, self.level, parameters, union)
+        self, bench: Workbench, parameters: Parameters, *states: Parameters | None
+    ) -> tuple[Any, ...]:
+        """Train every client from the sub-model ``parameters``: reports and their sum.
+
+        ``states`` are what the clients kept, where the job's class has them keep something.
+        """
+        group = GroupSum(bench, self.cut, parameters, self.labels(bench))
         reports = []
         began = time.perf_counter()
         with naming(self.clients[0], self.level, self.round_number):
@@ -102,29 +125,47 @@ class TrainJob:
         shared = (time.perf_counter() - began) / len(self.clients)
         for client in self.clients:
             started = time.perf_counter() - shared
-            measure_memory(bench.device)
-            with naming(client, self.level, self.round_number):
-                update = ahead.get(client) or client_update(
-                    bench, self.level, client, self.round_number, self.lr, parameters
-                )
-                fault = group.add(update)
-                if fault is not None and bench.config.server.bad_updates == "fail":
-                    raise ValueError(f"bad update: {fault}")
-            reports.append(
-                ClientReport(
-                    client,
-                    self.level.name,
-                    update.loss,
-                    update.examples,
-                    update.moved,
-                    time.perf_counter() - started,
-                    fault,
-                    measure_memory(bench.device),
-                )
-            )
+            report, _ = self.train(bench, group, client, parameters, started, ahead.get(client))
+            reports.append(report)
         return reports, group.result()
 
-    def _labels(self, bench: Workbench) -> Tensor | None:
+    def train(
+        self,
+        bench: Workbench,
+        group: GroupSum,
+        client: int,
+        parameters: Parameters,
+        started: float,
+        update: LocalUpdate | None = None,
+    ) -> tuple[ClientReport, LocalUpdate]:
+        """Train one client, unless its ``update`` is there, and add it to its group."""
+        measure_memory(bench.device)
+        with naming(client, self.level, self.round_number):
+            update = update or client_update(
+                bench,
+                self.level,
+                client,
+                self.round_number,
+                self.lr,
+                parameters,
+                self.trainer(bench, client),
+            )
+            fault = group.add(update)
+            if fault is not None and bench.config.server.bad_updates == "fail":
+                raise ValueError(f"bad update: {fault}")
+        report = ClientReport(
+            client,
+            self.level.name,
+            update.loss,
+            update.examples,
+            update.moved,
+            time.perf_counter() - started,
+            fault,
+            measure_memory(bench.device),
+        )
+        return report, update
+
+    def labels(self, bench: Workbench) -> Tensor | None:
         """All labels that somebody in the group holds."""
         if not bench.masked:
             return None
@@ -146,7 +187,7 @@ class CalibrateJob:
         size, pooled = calibration_batch(bench, self.level), is_pooled(bench)
         batches = bench.data.held_batches(self.start, self.stop, size, bench.device)
         images = (images for images, _ in batches)
-        compiled = bench.keep(f"moments {self.level.rate}", compiled_moments, self.level)
+        compiled = bench.keep(f"moments {self.level}", compiled_moments, self.level)
         if compiled is None:
             model = _model(bench, self.level, parameters)
             return gather_moments(model, map(_laid_out, images), pooled)
@@ -161,6 +202,8 @@ class EvaluateJob:
     level: Level
     start: int
     stop: int
+    owner: int | None = None
+    """Whose examples Local scores count; None: everyone's."""
 
     @torch.no_grad()
     def run(
@@ -181,20 +224,28 @@ class EvaluateJob:
                 scores["global"] += headed_score(model.hidden(inputs), model.head, targets)
                 continue
             logits = model(_laid_out(inputs))
-            scores["global"] += score(logits, targets)
+            scores["global"] += _score(bench, logits, targets)
             stop = place + len(targets)
-            if isinstance(bench.data, ImageClients):
+            if isinstance(bench.data, ImageClients | SequenceClients):
                 owners = bench.data.test_owners(place, stop)
-                owned = owners >= 0  # partition=natural may leave test examples to nobody
+                # partition=natural may leave test examples to nobody
+                owned = owners >= 0 if self.owner is None else owners == self.owner
                 logits, targets = logits[owned.to(logits.device)], targets[owned.to(targets.device)]
                 if bench.masked:
                     labels = [labels_of(owner) for owner in owners[owned].tolist()]
                     held = held_rows(labels, logits.shape[-1])
+                    held = held.view(len(held), *[1] * (logits.dim() - 2), logits.shape[-1])
                     logits = logits.masked_fill(~held.to(logits.device), 0)
                 if len(targets):
-                    scores["local"] = scores.get("local", Score()) + score(logits, targets)
+                    scores["local"] = scores.get("local", Score()) + _score(bench, logits, targets)
             place = stop
         return scores
+
+
+def _score(bench: Workbench, logits: Tensor, targets: Tensor) -> Score:
+    if bench.data.task == "sequences":
+        return score_sequences(logits, targets, bench.data.dataset.info)
+    return score(logits, targets)
 
 
 def _model(bench: Workbench, level: Level, parameters: Parameters) -> nn.Module:

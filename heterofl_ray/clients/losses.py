@@ -48,6 +48,11 @@ class Objective:
             torch.tensor(math.log(absent), dtype=torch.float64, device=device),
         )
 
+    @classmethod
+    def squared(cls) -> Objective:
+        """For numbers instead of labels."""
+        return cls(squared_error, None)
+
 
 def absent(held: Tensor, labels: int) -> Tensor:
     """True for each of ``labels`` that is not among those ``held``."""
@@ -78,3 +83,8 @@ def sliced_cross_entropy(
     if log_absent is not None:
         total = torch.logaddexp(total, log_absent.to(total.dtype))
     return (total - logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)).mean()
+
+
+def squared_error(outputs: Tensor, targets: Tensor, client: Tensor | None = None) -> Tensor:
+    """Mean squared difference; ``client`` is not needed."""
+    return F.mse_loss(outputs.flatten(), targets.flatten())

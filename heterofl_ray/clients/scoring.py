@@ -4,34 +4,50 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from heterofl_ray.clients import sequence_scoring as sequences
+from heterofl_ray.data.info import DataInfo
+from heterofl_ray.data.sequence_draft import IGNORED
 from heterofl_ray.models.layers import Scaler
 
 
 @dataclass(frozen=True)
 class Score:
-    """Of some test examples; for text an example is a position."""
+    """Of some test examples; for text an example is a position, with tags a word."""
 
     examples: int = 0
     loss: float = 0.0
     correct: int = 0
+    sums: tuple[float, ...] = ()
+    """Of sequences: what their scores are worked out from."""
 
     def __add__(self, other: Score) -> Score:
+        both = zip_longest(self.sums, other.sums, fillvalue=0.0)
         return Score(
-            self.examples + other.examples, self.loss + other.loss, self.correct + other.correct
+            self.examples + other.examples,
+            self.loss + other.loss,
+            self.correct + other.correct,
+            tuple(mine + theirs for mine, theirs in both),
         )
 
-    def metrics(self, task: str) -> dict[str, float]:
-        """Accuracy in percent for images, perplexity for text; and the mean loss."""
+    def metrics(self, info: DataInfo) -> dict[str, float]:
+        """Accuracy in percent for images, perplexity for text, by target for sequences; the loss.
+
+        The one that models are compared by comes first.
+        """
         mean = self.loss / self.examples
-        if task == "text":
+        if info.kind == "text":
             return {"perplexity": math.exp(min(mean, 700.0)), "loss": mean}
-        return {"accuracy": 100 * self.correct / self.examples, "loss": mean}
+        accuracy = 100 * self.correct / self.examples
+        if info.kind == "sequences":
+            return {**sequences.sequence_metrics(info, accuracy, self.sums), "loss": mean}
+        return {"accuracy": accuracy, "loss": mean}
 
 
 def score(logits: Tensor, targets: Tensor) -> Score:
@@ -40,6 +56,24 @@ def score(logits: Tensor, targets: Tensor) -> Score:
         examples=truth.numel(),
         loss=float(F.cross_entropy(flat, truth, reduction="sum").double()),
         correct=int((flat.argmax(-1) == truth).sum()),
+    )
+
+
+def score_sequences(outputs: Tensor, targets: Tensor, info: DataInfo) -> Score:
+    """What every target of a sequence needs."""
+    loss = sequences.sequence_loss(outputs, targets, info.target)
+    if info.target == "number":
+        return Score(len(targets), loss, 0, sequences.number_sums(outputs, targets))
+    asked = targets != IGNORED
+    return Score(
+        examples=int(asked.sum()),
+        loss=loss,
+        correct=int((outputs.argmax(-1) == targets)[asked].sum()),
+        sums=(
+            sequences.tag_sums(outputs, targets, info.classes)
+            if info.target == "tags"
+            else sequences.class_sums(outputs, targets)
+        ),
     )
 
 

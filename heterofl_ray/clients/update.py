@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from heterofl_ray.clients.trainers.base import Batch
+from heterofl_ray.clients.trainers.base import Batch, Trainer
 from heterofl_ray.clients.trainers.vectorised import VectorisedTrainer
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.mixes import Level
@@ -37,8 +37,12 @@ def client_update(
     round_number: int,
     lr: float,
     parameters: Mapping[str, Tensor],
+    trainer: Trainer | None = None,
 ) -> LocalUpdate:
-    """Train the level's slice ``parameters`` on one client's data."""
+    """Train the level's slice ``parameters`` on one client's data.
+
+    ``trainer`` is another than the level's.
+    """
     model = bench.model(level)
     labels = bench.data.labels(client) if bench.masked else None
     own_rows = SubmodelPlan.of(bench.layout(level), labels=labels)
@@ -49,7 +53,8 @@ def client_update(
     if bench.sliced and labels is not None:
         batches = within(labels.to(bench.device), batches)
     with bench.streams.layers("dropout", round_number, client):
-        loss = bench.trainer(level).train(model, batches, bench.objective(labels), lr)
+        chosen = trainer or bench.trainer(level)
+        loss = chosen.train(model, batches, bench.objective(labels), lr)
 
     trained = parameters_of(model)
     return LocalUpdate(

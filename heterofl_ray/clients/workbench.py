@@ -16,6 +16,7 @@ from heterofl_ray.clients.trainers.base import Trainer
 from heterofl_ray.clients.trainers.choice import make_trainer
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.images import ImageClients
+from heterofl_ray.data.sequences import SequenceClients
 from heterofl_ray.data.sources import load
 from heterofl_ray.data.text import TextClients
 from heterofl_ray.errors import ConfigError
@@ -36,9 +37,9 @@ class Workbench:
     config: ExperimentConfig
     data_root: Path
     device: torch.device
-    _models: dict[float, nn.Module] = field(default_factory=dict)
-    _layouts: dict[float, Layout] = field(default_factory=dict)
-    _trainers: dict[float, Trainer] = field(default_factory=dict)
+    _models: dict[Level, nn.Module] = field(default_factory=dict)
+    _layouts: dict[Level, Layout] = field(default_factory=dict)
+    _trainers: dict[Level, Trainer] = field(default_factory=dict)
     _kept: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -46,7 +47,7 @@ class Workbench:
         return Streams(self.config.seed)
 
     @cached_property
-    def data(self) -> ImageClients | TextClients:
+    def data(self) -> ImageClients | TextClients | SequenceClients:
         dataset = load(self.config.data, self.data_root)
         task = registry.family(self.config.model).task
         if task != dataset.info.kind:
@@ -55,16 +56,21 @@ class Workbench:
                 self.config.model,
                 f"it is for {task}, but data={self.config.data!r} is {dataset.info.kind}",
             )
-        clients = TextClients if task == "text" else ImageClients
-        return clients(dataset, self.config, self.streams)
+        kinds = {kind.task: kind for kind in (ImageClients, TextClients, SequenceClients)}
+        return kinds[task](dataset, self.config, self.streams)
 
     @cached_property
     def spec(self) -> ModelSpec:
-        return registry.make_spec(self.config, self.data.input_shape, self.data.outputs)
+        data, info = self.data, self.data.dataset.info
+        return registry.make_spec(
+            self.config, data.input_shape, data.outputs, info.vocabulary, info.target == "tags"
+        )
 
     @cached_property
     def masked(self) -> bool:
         """Whether a client's loss and rows are restricted to the labels it holds."""
+        if self.data.dataset.info.target == "number":
+            return False
         if self.config.loss.masked == "auto":
             return self.data.task == "text" or self.config.partition != "iid"
         return self.config.loss.masked == "on"
@@ -76,17 +82,17 @@ class Workbench:
 
     def model(self, level: Level) -> nn.Module:
         """The resident model of a level; whoever uses it puts in parameters first."""
-        if level.rate not in self._models:
-            model = registry.build(self.spec, level.rate).to(self.device)
+        if level not in self._models:
+            model = registry.build(self.spec.at(level), level.rate).to(self.device)
             set_scaler_rate(model, level.rate / self.config.levels.largest.rate)
-            self._models[level.rate] = model
-        return self._models[level.rate]
+            self._models[level] = model
+        return self._models[level]
 
     def trainer(self, level: Level) -> Trainer:
         """The way clients of a level are trained."""
-        if level.rate not in self._trainers:
-            self._trainers[level.rate] = make_trainer(self, level)
-        return self._trainers[level.rate]
+        if level not in self._trainers:
+            self._trainers[level] = make_trainer(self, level)
+        return self._trainers[level]
 
     def keep(self, name: str, make: Callable[..., T], level: Level) -> T:
         """What ``make(self, level)`` gave when it was first asked for."""
@@ -97,6 +103,8 @@ class Workbench:
 
     def objective(self, labels: Tensor | None) -> Objective:
         """The local loss of a client that holds ``labels`` (None: all)."""
+        if self.data.dataset.info.target == "number":
+            return Objective.squared()
         if self.sliced and labels is not None:
             return Objective.sliced(self.data.outputs - len(labels), self.device)
         return Objective.masked(labels, self.data.outputs, self.device)
@@ -106,9 +114,9 @@ class Workbench:
         return self.objective(self.data.labels(0) if self.masked else None)
 
     def layout(self, level: Level) -> Layout:
-        if level.rate not in self._layouts:
-            self._layouts[level.rate] = registry.layout(self.spec, level.rate)
-        return self._layouts[level.rate]
+        if level not in self._layouts:
+            self._layouts[level] = registry.layout(self.spec.at(level), level.rate)
+        return self._layouts[level]
 
 
 def resolve_device(name: str) -> torch.device:

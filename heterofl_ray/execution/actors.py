@@ -15,14 +15,16 @@ from torch import Tensor
 from heterofl_ray.clients.calibration import Moments, pooled
 from heterofl_ray.clients.group_sum import GroupUpdate
 from heterofl_ray.clients.jobs import CalibrateJob, EvaluateJob, TrainJob
+from heterofl_ray.clients.private import ClientTestJob
 from heterofl_ray.clients.scoring import Score
 from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data import shipping
+from heterofl_ray.execution.backend import Clients
 from heterofl_ray.execution.transport import register_tensors
-from heterofl_ray.mixes import Level
 from heterofl_ray.models import registry
 from heterofl_ray.parameter_server import ParameterServer
+from heterofl_ray.submodels.selectors import Cut
 
 Parameters = Mapping[str, Tensor]
 
@@ -39,6 +41,8 @@ class Setup:
     """The driver's models, users' own included."""
     shards: tuple[tuple[str, ...], ...]
     """Names of the tensors on each server."""
+    server: type[ParameterServer] = ParameterServer
+    """The method's."""
 
     def bench(self, shipped: Sequence[ray.ObjectRef]) -> Workbench:
         """Make this process ready and give it a workbench.
@@ -100,18 +104,24 @@ class Worker:
                 self._bench.model(level), self._bench.example_objective()
             )
 
-    def train(self, job: TrainJob, *slices: Parameters) -> tuple[Any, ...]:
-        """The reports, then one update for each server."""
-        reports, update = job.run(self._bench, _joined(slices))
-        return reports, *(update.part(names) for names in self._shards)
+    def train(self, job: TrainJob, *inputs: Parameters) -> tuple[Any, ...]:
+        """The reports, then one update for each server, then what clients keep.
+
+        ``inputs`` are the slice's parts from each server, then what clients kept so far.
+        """
+        count = len(self._shards)
+        slices, states = inputs[:count], inputs[count:]
+        reports, update, *kept = job.run(self._bench, _joined(slices), *states)
+        return reports, *(update.part(names) for names in self._shards), *kept
 
     def calibrate(self, job: CalibrateJob, *slices: Parameters) -> tuple[None, Moments]:
         return None, job.run(self._bench, _joined(slices))
 
     def evaluate(
-        self, job: EvaluateJob, moments: Moments | None, *slices: Parameters
+        self, job: EvaluateJob | ClientTestJob, given: Any, *slices: Parameters
     ) -> dict[str, Score]:
-        return job.run(self._bench, _joined(slices), moments)
+        """``given``: the model's statistics, or what the client keeps."""
+        return job.run(self._bench, _joined(slices), given)
 
 
 class Server:
@@ -122,7 +132,7 @@ class Server:
     """
 
     def __init__(self, setup: Setup, shard: int, shipped: Sequence[ray.ObjectRef] = ()) -> None:
-        self._server = ParameterServer(setup.bench(shipped), setup.shards[shard])
+        self._server = setup.server(setup.bench(shipped), setup.shards[shard])
         self._next = 0
         self._early: dict[int, GroupUpdate] = {}
 
@@ -135,8 +145,8 @@ class Server:
         self._next = 0
         self._early.clear()
 
-    def cut(self, level: Level) -> tuple[None, Parameters]:
-        return None, self._server.cut(level)
+    def cut(self, cut: Cut) -> tuple[None, Parameters]:
+        return None, self._server.cut(cut)
 
     def accumulate(self, number: int, update: GroupUpdate) -> None:
         if number >= self._next:
@@ -146,29 +156,46 @@ class Server:
             self._next += 1
 
     def commit(self, updates: int) -> tuple[None, Parameters]:
-        """End a round of ``updates`` updates; the new parameters are its state."""
+        """End a round of ``updates`` updates; what the server then holds is its state."""
         if self._next != updates:
             raise RuntimeError(f"{self._next} of {updates} updates came; the round is not whole")
         self._server.commit()
-        return None, self._server.parameters
+        return None, self._server.state
 
     def load(self, *parts: Parameters) -> None:
         self._server.load(_joined(parts))
 
     def state(self) -> tuple[None, Parameters]:
-        return None, self._server.parameters
+        return None, self._server.state
 
-    def write(self, write: Callable[..., None], arguments: tuple[Any, ...], *state: Any) -> None:
-        write_parts(write, arguments, *state)
+    def see(self, *objects: Any) -> None:
+        """Fails where one of the objects is lost."""
+
+    def write(
+        self,
+        write: Callable[..., None],
+        arguments: tuple[Any, ...],
+        clients: Clients,
+        *state: Parameters,
+    ) -> None:
+        write_parts(write, arguments, clients, *state)
 
     def pool(self, *parts: Moments) -> tuple[None, Moments]:
         return None, pooled(parts)
 
 
-def write_parts(write: Callable[..., None], arguments: tuple[Any, ...], *state: Parameters) -> None:
-    """Call ``write`` with a state whose tensors lie on several servers."""
+def write_parts(
+    write: Callable[..., None],
+    arguments: tuple[Any, ...],
+    clients: Clients,
+    *state: Parameters,
+) -> None:
+    """Call ``write`` with a state whose tensors lie on several servers.
+
+    What clients keep comes as references: ``write`` gets those it needs.
+    """
     register_tensors()
-    write(_joined(state), *arguments)
+    write(_joined(state), *arguments, clients, ray.get)
 
 
 def _joined(parts: tuple[Parameters, ...]) -> Parameters:

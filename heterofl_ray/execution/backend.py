@@ -1,23 +1,41 @@
 """What the simulation asks of the place where a run's work is done.
 
 A backend holds the parameter server and runs jobs. Slices, states and updates are handles: in one
-process they are the tensors themselves, on a cluster references to them.
+process they are the tensors themselves, on a cluster references to them. What clients keep to
+themselves is part of a round's state: it counts from the round's commit on, and is kept, restored
+and recovered with the server's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from torch import Tensor
 
-from heterofl_ray.clients.jobs import CalibrateJob, ClientReport, EvaluateJob, TrainJob
-from heterofl_ray.mixes import Level
+from heterofl_ray.clients.jobs import CalibrateJob, ClientReport, EvaluateJob
+from heterofl_ray.clients.private import ClientTestJob
+from heterofl_ray.state import ClientState
+from heterofl_ray.submodels.selectors import Cut
 
 Slice = Any
-State = Any
-TrainWork = tuple[TrainJob, Slice]
-TestWork = tuple[CalibrateJob, Slice] | tuple[EvaluateJob, Slice, Any]
+TrainWork = tuple[Any, ...]
+"""A `TrainJob`, its slice, and a state (or None) for each client of which it keeps one."""
+TestWork = (
+    tuple[CalibrateJob, Slice] | tuple[EvaluateJob, Slice, Any] | tuple[ClientTestJob, Slice, Any]
+)
+Clients = Mapping[int, ClientState]
+Kept = tuple[int, Mapping[str, Tensor], Clients]
+"""A round, the server's state after it, and what clients kept."""
+
+
+@dataclass(frozen=True)
+class State:
+    """The outcome of a round, as handles."""
+
+    server: Any
+    clients: Clients = field(default_factory=dict)
 
 
 class Batch(Protocol):
@@ -38,15 +56,15 @@ class Backend(Protocol):
     """The last round whose outcome is the global model; 0 at the start."""
     state: State
     """The handle of that round's outcome."""
-    fallback: Callable[[], tuple[int, Mapping[str, Tensor]] | None] | None
-    """Where to find an older state (its round and parameters) when the last one is lost."""
+    fallback: Callable[[], Kept | None] | None
+    """Where to find an older state when the last one is lost."""
 
     @property
     def workers(self) -> int:
         """How many jobs can run side by side."""
 
-    def cut(self, level: Level) -> Slice:
-        """The level's slice of the global model."""
+    def cut(self, cut: Cut) -> Slice:
+        """A sub-model of the global model."""
 
     def train(
         self, work: Sequence[TrainWork], meanwhile: Callable[[], None] | None = None
@@ -57,7 +75,7 @@ class Backend(Protocol):
         """
 
     def commit(self, round_number: int) -> State:
-        """Make the means of what was added the global model."""
+        """Make the means of what was added the global model, and clients' new states theirs."""
 
     def test(self, work: Sequence[TestWork]) -> Batch:
         """Start calibration or evaluation jobs."""
@@ -69,12 +87,16 @@ class Backend(Protocol):
         """What a handle stands for."""
 
     def keep(self, state: State, write: Callable[..., None], *arguments: Any) -> None:
-        """Call ``write(parameters, *arguments)`` for a committed state, perhaps in passing.
+        """Call ``write(parameters, *arguments, clients, fetch)``, perhaps in passing.
 
+        Of a committed state: the server's tensors, and the clients' `ClientState`s, of which
+        ``fetch`` gets the tensors.
         What goes wrong in it is raised here or at the next call.
         """
 
-    def restore(self, round_number: int, parameters: Mapping[str, Tensor]) -> None:
+    def restore(
+        self, round_number: int, parameters: Mapping[str, Tensor], clients: Clients
+    ) -> None:
         """Go on from a checkpoint."""
 
     def recover(self) -> None:
@@ -82,6 +104,9 @@ class Backend(Protocol):
 
     def parameters(self) -> dict[str, Tensor]:
         """The global model's."""
+
+    def clients(self) -> dict[int, Mapping[str, Tensor]]:
+        """What clients keep to themselves, by client."""
 
     def close(self) -> None:
         """Finish what was begun in passing and free what the backend took."""

@@ -11,9 +11,10 @@ from torch import Tensor
 from heterofl_ray.clients.calibration import Moments, pooled
 from heterofl_ray.clients.jobs import ClientReport
 from heterofl_ray.clients.workbench import Workbench
-from heterofl_ray.execution.backend import TestWork, TrainWork
-from heterofl_ray.mixes import Level
+from heterofl_ray.execution.backend import Clients, Kept, State, TestWork, TrainWork
 from heterofl_ray.parameter_server import ParameterServer
+from heterofl_ray.state import ClientState
+from heterofl_ray.submodels.selectors import Cut
 
 
 class LocalBatch:
@@ -36,12 +37,14 @@ class LocalBatch:
 class LocalBackend:
     """The server and one workbench. Threads are as the config says while it is open."""
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: Workbench, server: type[ParameterServer] = ParameterServer) -> None:
         self.committed = 0
-        self.fallback: Callable[[], tuple[int, Mapping[str, Tensor]] | None] | None = None
-        self.state: dict[str, Tensor] = {}
+        self.fallback: Callable[[], Kept | None] | None = None
+        self.state = State({})
         self._bench = bench
-        self._server = ParameterServer(bench)
+        self._server = server(bench)
+        self._new: dict[int, Mapping[str, Tensor]] = {}
+        """What clients keep from the round under way."""
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(bench.config.execution.threads)
 
@@ -49,24 +52,30 @@ class LocalBackend:
     def workers(self) -> int:
         return 1
 
-    def cut(self, level: Level) -> dict[str, Tensor]:
-        return self._server.cut(level)
+    def cut(self, cut: Cut) -> dict[str, Tensor]:
+        return self._server.cut(cut)
 
     def train(
         self, work: Sequence[TrainWork], meanwhile: Callable[[], None] | None = None
     ) -> list[ClientReport]:
+        self._new = {}
         reports: list[ClientReport] = []
-        for job, parameters in work:
-            group_reports, update = job.run(self._bench, parameters)
+        for job, *inputs in work:
+            group_reports, update, *kept = job.run(self._bench, *inputs)
             self._server.accumulate(update)
             reports += group_reports
+            for client, state in zip(job.clients, kept, strict=False):
+                if state is not None:
+                    self._new[client] = state
         return reports
 
-    def commit(self, round_number: int) -> dict[str, Tensor]:
+    def commit(self, round_number: int) -> State:
         self._server.commit()
         self.committed = round_number
         # a copy: the next round changes the parameters in place
-        self.state = {name: tensor.clone() for name, tensor in self._server.parameters.items()}
+        server = {name: tensor.clone() for name, tensor in self._server.state.items()}
+        new = {client: ClientState(round_number, kept) for client, kept in self._new.items()}
+        self.state = State(server, {**self.state.clients, **new})
         return self.state
 
     def test(self, work: Sequence[TestWork]) -> LocalBatch:
@@ -78,18 +87,23 @@ class LocalBackend:
     def fetch(self, handle: Any) -> Any:
         return handle
 
-    def keep(self, state: dict[str, Tensor], write: Callable[..., None], *arguments: Any) -> None:
-        write(state, *arguments)
+    def keep(self, state: State, write: Callable[..., None], *arguments: Any) -> None:
+        write(state.server, *arguments, state.clients, self.fetch)
 
-    def restore(self, round_number: int, parameters: Mapping[str, Tensor]) -> None:
+    def restore(
+        self, round_number: int, parameters: Mapping[str, Tensor], clients: Clients
+    ) -> None:
         self._server.load(parameters)
-        self.committed = round_number
+        self.committed, self.state = round_number, State(dict(parameters), clients)
 
     def recover(self) -> None:
         raise NotImplementedError("a server in this process is not lost without the process")
 
     def parameters(self) -> dict[str, Tensor]:
         return {name: tensor.cpu() for name, tensor in self._server.parameters.items()}
+
+    def clients(self) -> dict[int, Mapping[str, Tensor]]:
+        return {client: kept.tensors for client, kept in self.state.clients.items()}
 
     def close(self) -> None:
         torch.set_num_threads(self._threads_before)

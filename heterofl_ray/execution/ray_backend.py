@@ -13,75 +13,53 @@ import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError
 from torch import Tensor
 
+from heterofl_ray.aggregation.server_optimizers import BESIDE
 from heterofl_ray.clients.jobs import CalibrateJob, ClientReport
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.data import shipping
 from heterofl_ray.errors import RunFailed
 from heterofl_ray.execution import cluster
 from heterofl_ray.execution.actors import Place, Server, Setup, Worker
-from heterofl_ray.execution.backend import TestWork, TrainWork
+from heterofl_ray.execution.backend import Clients, Kept, State, TestWork, TrainWork
 from heterofl_ray.execution.failures import Loss, ServerLost
+from heterofl_ray.execution.ray_batch import RayBatch, raise_first
 from heterofl_ray.execution.ray_pool import Pool, Task
 from heterofl_ray.execution.ray_writer import Writer
 from heterofl_ray.execution.scheduling import CostEstimate
 from heterofl_ray.execution.transport import register_tensors
-from heterofl_ray.mixes import Level
 from heterofl_ray.models import registry
-from heterofl_ray.parameter_server import spread
+from heterofl_ray.parameter_server import ParameterServer, spread
+from heterofl_ray.state import ClientState
+from heterofl_ray.submodels.selectors import Cut
 
 Parts = list[ray.ObjectRef]
 """One reference for each server."""
 
 
-class RayBatch:
-    """Test jobs on the pool."""
-
-    def __init__(self, pool: Pool, tasks: Sequence[Task]) -> None:
-        self._pool = pool
-        self._tasks = tasks
-        pool.submit(tasks)
-
-    def done(self) -> bool:
-        return any(task.error for task in self._tasks) or all(task.done for task in self._tasks)
-
-    def abandon(self) -> None:
-        self._pool.abandon(self._tasks)
-
-    def results(self) -> list[Any]:
-        while not self.done():
-            self._pool.turn()
-        raise_first(self._tasks)
-        return [task.references[0] if task.references else task.result for task in self._tasks]
-
-
-def raise_first(tasks: Sequence[Task]) -> None:
-    """The error of a task that cannot be done, if there is one."""
-    for task in tasks:
-        if task.error is not None:
-            raise task.error
-
-
 class RayBackend:
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: Workbench, server: type[ParameterServer] = ParameterServer) -> None:
         self.committed = 0
-        self.fallback: Callable[[], tuple[int, Mapping[str, Tensor]] | None] | None = None
+        self.fallback: Callable[[], Kept | None] | None = None
         config = bench.config
         self._bench = bench
         self._started = cluster.connect(config)
         register_tensors()
         layout = bench.layout(config.levels.largest)
-        shards = min(config.server.shards, len(layout))
+        shards = min(config.server.shards, len(layout)) if server.divisible else 1
         self._setup = Setup(
             config,
             bench.data_root,
             bench.data.dataset.folder.name,
             dict(registry.MODELS),
             tuple(tuple(names) for names in spread(layout, shards)),
+            server,
         )
         # Put once: each actor's start reads the same object.
         self._setup_reference = ray.put(self._setup)
         self._cost = CostEstimate()
-        self.state: Parts = []
+        self.state = State([])
+        self._new: dict[int, ray.ObjectRef] = {}
+        """What clients keep from the round under way."""
         self._updates = 0
         self._shipment: list[ray.ObjectRef] = []
         self._writer = Writer()
@@ -93,7 +71,7 @@ class RayBackend:
         try:
             self._servers = self._start_servers()
             self._pool.fit()
-            self._with_servers(lambda: self._load(0, []))
+            self._with_servers(lambda: self._load(0, State([])))
         except BaseException:
             self.close()
             raise
@@ -137,10 +115,13 @@ class RayBackend:
                 return
             except ServerLost as error:
                 reason = error
-                for server in self._servers:
-                    ray.kill(server)
-                self._servers = self._start_servers()
+                self._replace_servers()
         raise RunFailed(f"the parameter server cannot be kept up: {reason}")
+
+    def _replace_servers(self) -> None:
+        for server in self._servers:
+            ray.kill(server)
+        self._servers = self._start_servers()
 
     @property
     def workers(self) -> int:
@@ -171,8 +152,8 @@ class RayBackend:
 
     # ---- a round ----------------------------------------------------------------------------
 
-    def cut(self, level: Level) -> Parts:
-        return self._ask_for_parts(lambda server: server.cut.options(num_returns=2).remote(level))
+    def cut(self, cut: Cut) -> Parts:
+        return self._ask_for_parts(lambda server: server.cut.options(num_returns=2).remote(cut))
 
     def train(
         self, work: Sequence[TrainWork], meanwhile: Callable[[], None] | None = None
@@ -184,12 +165,12 @@ class RayBackend:
             Task(
                 "train",
                 job,
-                tuple(slices),
-                returns=1 + len(self._servers),
+                (*slices, *states),
+                returns=1 + len(self._servers) + job.keeps,
                 cost=self._cost.of(job.level, sum(examples(client) for client in job.clients)),
                 level=job.level.name,
             )
-            for job, slices in work
+            for job, slices, *states in work
         ]
         self._updates = len(tasks)
         self._pool.submit(tasks)
@@ -198,6 +179,12 @@ class RayBackend:
         except BaseException:
             self._pool.abandon(tasks)
             raise
+        self._new = {
+            report.client: kept
+            for task in tasks
+            for report, kept in zip(task.result, task.references, strict=False)
+            if report.rejected is None
+        }
         reports = [report for task in tasks for report in task.result]
         for report in reports:
             self._cost.learn(report)
@@ -210,14 +197,15 @@ class RayBackend:
         run again. The servers see to the order and that none counts twice.
         """
         sent: dict[ray.ObjectRef, tuple[int, int]] = {}
-        missing = {(n, shard) for n in range(len(tasks)) for shard in range(len(self._servers))}
+        shards = len(self._servers)
+        missing = {(n, shard) for n in range(len(tasks)) for shard in range(shards)}
         under_way: set[int] = set()
         while missing:
             for number, task in enumerate(tasks):
                 if task.done and number not in under_way:
                     under_way.add(number)
                     self._pool.learn_memory(task.result)
-                    for shard, part in enumerate(task.references):
+                    for shard, part in enumerate(task.references[:shards]):
                         if (number, shard) in missing:
                             answer = self._servers[shard].accumulate.remote(number, part)
                             sent[answer] = (number, shard)
@@ -226,8 +214,9 @@ class RayBackend:
                 task = tasks[number]
                 if self._was_counted(answer):
                     missing.discard((number, shard))
-                    if not any((number, other) in missing for other in range(len(self._servers))):
-                        task.references = ()  # so that the object store can drop it
+                    if not any((number, other) in missing for other in range(shards)):
+                        # so that the object store can drop it; what clients keep is left
+                        task.references = task.references[shards:]
                 elif (number, shard) in missing and task.done:
                     under_way.discard(number)
                     self._pool.again(task, Loss.RESULT_LOST)
@@ -249,10 +238,12 @@ class RayBackend:
             return False
         return True
 
-    def commit(self, round_number: int) -> Parts:
-        self.state = self._ask_for_parts(
+    def commit(self, round_number: int) -> State:
+        parts = self._ask_for_parts(
             lambda server: server.commit.options(num_returns=2).remote(self._updates)
         )
+        new = {client: ClientState(round_number, kept) for client, kept in self._new.items()}
+        self.state = State(parts, {**self.state.clients, **new})
         self.committed = round_number
         return self.state
 
@@ -260,12 +251,12 @@ class RayBackend:
 
     def test(self, work: Sequence[TestWork]) -> RayBatch:
         tasks = []
-        for job, slices, *moments in work:
+        for job, slices, *given in work:
             level = job.level.name
             if isinstance(job, CalibrateJob):
                 tasks.append(Task("calibrate", job, tuple(slices), returns=2, level=level))
             else:
-                tasks.append(Task("evaluate", job, (*moments, *slices), level=level))
+                tasks.append(Task("evaluate", job, (*given, *slices), level=level))
         return RayBatch(self._pool, tasks)
 
     def pool(self, moments: Sequence[ray.ObjectRef]) -> ray.ObjectRef:
@@ -282,15 +273,17 @@ class RayBackend:
 
     # ---- states -----------------------------------------------------------------------------
 
-    def keep(self, state: Parts, write: Callable[..., None], *arguments: Any) -> None:
+    def keep(self, state: State, write: Callable[..., None], *arguments: Any) -> None:
         """Write on the driver's machine; the driver does not wait for it."""
         here = ray.get_runtime_context().get_node_id()
         near = self._servers[0] if self._places[0].node == here else None
-        self._writer.start(near, here, (write, arguments, *state))
+        self._writer.start(near, here, (write, arguments, state.clients, *state.server))
 
-    def restore(self, round_number: int, parameters: Mapping[str, Tensor]) -> None:
-        kept = [ray.put(dict(parameters))]
-        self._with_servers(lambda: self._load(round_number, kept))
+    def restore(
+        self, round_number: int, parameters: Mapping[str, Tensor], clients: Clients
+    ) -> None:
+        state = _put(parameters, clients)
+        self._with_servers(lambda: self._load(round_number, state))
 
     def recover(self) -> None:
         self._with_servers(self._reload)
@@ -304,20 +297,30 @@ class RayBackend:
             # yet and the new servers' initial model is it: rounds are done again from there.
             older = self.fallback() if self.fallback is not None else None
             if older is None:
-                self._load(0, [])
+                self._replace_servers()
+                self._load(0, State([]))
             else:
-                self._load(older[0], [ray.put(dict(older[1]))])
+                self._load(older[0], _put(*older[1:]))
 
-    def _load(self, round_number: int, state: Parts) -> None:
-        if state:
-            self._ask(lambda server: server.load.remote(*state))
+    def _load(self, round_number: int, state: State) -> None:
+        if state.server:
+            held = [kept.tensors for kept in state.clients.values()]
+            self._ask(lambda server: server.see.remote(*held))  # first: all of it or nothing
+            self._ask(lambda server: server.load.remote(*state.server))
         loaded = self._ask_for_parts(lambda server: server.state.options(num_returns=2).remote())
-        self.committed, self.state = round_number, loaded
+        self.committed, self.state = round_number, State(loaded, state.clients)
 
     def parameters(self) -> dict[str, Tensor]:
-        parts = [self.fetch(part) for part in self.state]
-        found = {name: tensor.clone() for part in parts for name, tensor in part.items()}
-        return {name: found[name] for name in self._bench.layout(self._bench.config.levels.largest)}
+        parts = [self.fetch(part) for part in self.state.server]
+        return {
+            name: tensor.clone()
+            for part in parts
+            for name, tensor in part.items()
+            if not name.startswith(BESIDE)
+        }
+
+    def clients(self) -> dict[int, Mapping[str, Tensor]]:
+        return {client: self.fetch(kept.tensors) for client, kept in self.state.clients.items()}
 
     def close(self) -> None:
         try:
@@ -328,3 +331,12 @@ class RayBackend:
                 ray.kill(server)
             if self._started:
                 ray.shutdown()
+
+
+def _put(parameters: Mapping[str, Tensor], clients: Clients) -> State:
+    """A state that was read from disk, in the object store."""
+    kept = {
+        client: ClientState(state.round_number, ray.put(dict(state.tensors)))
+        for client, state in clients.items()
+    }
+    return State([ray.put(dict(parameters))], kept)

@@ -306,9 +306,7 @@ def _wait(references: list[ray.ObjectRef], count: int, seconds: float) -> list[r
 
 def _named(task: Task) -> str:
     job = task.job
-    what = {"TrainJob": "training", "CalibrateJob": "calibration"}.get(
-        type(job).__name__, "evaluation"
-    )
+    what = {"train": "training", "calibrate": "calibration"}.get(task.method, "evaluation")
     clients = getattr(job, "clients", None)
     who = f" of clients {', '.join(map(str, clients))}" if clients else ""
     when = f" in round {job.round_number}" if hasattr(job, "round_number") else ""

@@ -6,20 +6,26 @@ from collections.abc import Mapping, Sequence
 
 from heterofl_ray.clients.jobs import ClientReport
 from heterofl_ray.mixes import Level
+from heterofl_ray.submodels.selectors import Cut
 
 
 def group_clients(
-    cohort: Sequence[int], levels: Sequence[Level], size: int
-) -> list[tuple[Level, tuple[int, ...]]]:
-    """Groups of at most ``size`` same-level clients, largest level first, in order of client."""
-    members: dict[Level, list[int]] = {}
-    for client, level in zip(cohort, levels, strict=True):
-        members.setdefault(level, []).append(client)
+    cohort: Sequence[int], cuts: Sequence[Cut], size: int
+) -> list[tuple[Cut, tuple[int, ...]]]:
+    """Groups of at most ``size`` clients of a cut, largest level first, in order of client."""
+    members: dict[Cut, list[int]] = {}
+    for client, cut in zip(cohort, cuts, strict=True):
+        members.setdefault(cut, []).append(client)
     return [
-        (level, tuple(clients[start : start + size]))
-        for level, clients in sorted(members.items(), key=lambda item: -item[0].rate)
+        (cut, tuple(clients[start : start + size]))
+        for cut, clients in sorted(members.items(), key=lambda item: _size(item[0].level))
         for start in range(0, len(clients), size)
     ]
+
+
+def _size(level: Level) -> tuple[float, int]:
+    """Sorts the largest level first."""
+    return -level.rate, -level.depth
 
 
 class CostEstimate:

@@ -11,10 +11,23 @@ from typing import Any
 
 from heterofl_ray.errors import ConfigError
 
-Method = type[Any]  # of Simulation, which lies in a room above this one
+Method = type[Any]  # of Simulation, which takes torch to import
 
+_ROOM = "heterofl_ray.methods."
 METHODS: dict[str, str | Method] = {
     "heterofl": "heterofl_ray.simulation:Simulation",
+    "fedavg": _ROOM + "one_size:Largest",
+    "standalone": _ROOM + "personal:Standalone",
+    "lg-fedavg": _ROOM + "personal:LGFedAvg",
+    "alllarge": _ROOM + "one_size:Largest",
+    "allsmall": _ROOM + "one_size:Smallest",
+    "dropweak": _ROOM + "one_size:DropWeak",
+    "local": _ROOM + "personal:Local",
+    "fedprox": _ROOM + "local_steps:FedProx",
+    "fedrolex": _ROOM + "channels:FedRolex",
+    "random": _ROOM + "channels:RandomChannels",
+    "fjord": _ROOM + "local_steps:Fjord",
+    "inclusivefl": _ROOM + "inclusivefl:InclusiveFL",
 }
 
 

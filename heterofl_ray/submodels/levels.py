@@ -47,12 +47,12 @@ def fixed_level(mix: Mix, client: int, population: int) -> Level:
 
 
 def affordable_level(mix: Mix, capability: float) -> Level:
-    """The largest level whose width relative to the global model is within the capability.
+    """The largest level whose size relative to the global model is within the capability.
 
     A client that affords none trains the smallest.
     """
     for level in mix.levels:
-        if level.rate / mix.largest.rate <= capability + 1e-9:
+        if level.size_in(mix.largest) <= capability + 1e-9:
             return level
     return mix.levels[-1]
 

@@ -15,6 +15,7 @@ from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ClientError
 from heterofl_ray.parameter_server import ParameterServer
+from heterofl_ray.submodels.selectors import Cut
 
 CPU = torch.device("cpu")
 
@@ -48,9 +49,11 @@ def test_the_round_goes_on_as_if_the_client_had_not_taken_part(
     bench = Workbench(tiny.override([f"partition={partition}"]), data_root, CPU)
     level = tiny.levels.largest
     without, with_broken = ParameterServer(bench), ParameterServer(bench)
-    without.accumulate(TrainJob(1, level, (2, 5), 0.1).run(bench, without.cut(level))[1])
+    without.accumulate(TrainJob(1, Cut(level), (2, 5), 0.1).run(bench, without.cut(Cut(level)))[1])
     without.commit()
-    reports, update = TrainJob(1, level, (2, 3, 5), 0.1).run(bench, with_broken.cut(level))
+    reports, update = TrainJob(1, Cut(level), (2, 3, 5), 0.1).run(
+        bench, with_broken.cut(Cut(level))
+    )
     with_broken.accumulate(update)
     with_broken.commit()
     assert [report.rejected is not None for report in reports] == [False, True, False]
@@ -83,8 +86,8 @@ def test_a_round_in_which_everybody_is_rejected_keeps_the_model(
     bench = Workbench(tiny, data_root, CPU)
     server, level = ParameterServer(bench), tiny.levels.largest
     before = {name: tensor.clone() for name, tensor in server.parameters.items()}
-    poisoned = {name: tensor * float("nan") for name, tensor in server.cut(level).items()}
-    reports, update = TrainJob(1, level, (0, 1), 0.1).run(bench, poisoned)
+    poisoned = {name: tensor * float("nan") for name, tensor in server.cut(Cut(level)).items()}
+    reports, update = TrainJob(1, Cut(level), (0, 1), 0.1).run(bench, poisoned)
     server.accumulate(update)
     server.commit()
     assert all(report.rejected for report in reports)

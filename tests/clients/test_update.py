@@ -17,6 +17,7 @@ from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.models.layers import assign
 from heterofl_ray.parameter_server import ParameterServer
 from heterofl_ray.submodels.plan import SubmodelPlan
+from heterofl_ray.submodels.selectors import Cut
 
 CPU = torch.device("cpu")
 
@@ -37,7 +38,9 @@ def one_round(config: ExperimentConfig, root: Path) -> tuple[list[float], dict[s
     large, small = config.levels.levels
     losses = []
     for level, clients in ((large, (0, 1)), (small, (2,))):
-        reports, update = TrainJob(1, level, clients, lr=0.1).run(bench, server.cut(level))
+        reports, update = TrainJob(1, Cut(level), clients, lr=0.1).run(
+            bench, server.cut(Cut(level))
+        )
         losses += [report.loss for report in reports]
         server.accumulate(update)
     server.commit()
@@ -81,7 +84,7 @@ def test_sliced_vocabulary_has_the_same_clipped_gradients(
         found = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
         return float(norm), found
 
-    whole = server.cut(level)
+    whole = server.cut(Cut(level))
     plain_norm, plain = gradients(whole, sliced=False)
     sliced_norm, sliced = gradients(rows.extract(whole), sliced=True)
     assert plain_norm > 0.1  # so that clipping acts
@@ -95,7 +98,7 @@ def test_a_sliced_client_gets_only_its_own_rows(
 ) -> None:
     bench = Workbench(tiny_text, data_root, CPU)
     level = tiny_text.levels.largest
-    update = client_update(bench, level, 0, 1, 0.1, ParameterServer(bench).cut(level))
+    update = client_update(bench, level, 0, 1, 0.1, ParameterServer(bench).cut(Cut(level)))
     words = len(bench.data.labels(0))
     assert words < bench.data.outputs / 3
     assert update.parameters["tokens.weight"].shape[0] == words + 1
@@ -110,7 +113,7 @@ def test_rows_of_labels_nobody_holds_keep_their_value(
     server = ParameterServer(bench)
     before = {name: tensor.clone() for name, tensor in server.parameters.items()}
     level = tiny.levels.largest
-    _, update = TrainJob(1, level, (4,), 0.1).run(bench, server.cut(level))
+    _, update = TrainJob(1, Cut(level), (4,), 0.1).run(bench, server.cut(Cut(level)))
     server.accumulate(update)
     server.commit()
     held = set(bench.data.labels(4).tolist())
@@ -130,10 +133,14 @@ def test_clients_summed_together_equal_clients_sent_one_by_one(
     bench = Workbench(config, data_root, CPU)
     level = config.levels.levels[1]
     together, apart = ParameterServer(bench), ParameterServer(bench)
-    together.accumulate(TrainJob(1, level, (3, 5, 8), 0.1).run(bench, together.cut(level))[1])
+    together.accumulate(
+        TrainJob(1, Cut(level), (3, 5, 8), 0.1).run(bench, together.cut(Cut(level)))[1]
+    )
     together.commit()
     for client in (3, 5, 8):
-        apart.accumulate(TrainJob(1, level, (client,), 0.1).run(bench, apart.cut(level))[1])
+        apart.accumulate(
+            TrainJob(1, Cut(level), (client,), 0.1).run(bench, apart.cut(Cut(level)))[1]
+        )
     apart.commit()
     for name in apart.parameters:
         assert torch.allclose(together.parameters[name], apart.parameters[name], atol=1e-6)
@@ -143,12 +150,12 @@ def test_example_weighting_by_hand(tiny: ExperimentConfig, data_root: Path) -> N
     config = tiny.override(["server.weighting=examples", "partition=dirichlet:0.3"])
     bench = Workbench(config, data_root, CPU)
     level, server = config.levels.largest, ParameterServer(bench)
-    start = server.cut(level)
+    start = server.cut(Cut(level))
     updates = [client_update(bench, level, client, 1, 0.1, start) for client in (0, 1)]
     sizes = [bench.data.examples(client) for client in (0, 1)]
     assert sizes[0] != sizes[1]
     for client in (0, 1):
-        server.accumulate(TrainJob(1, level, (client,), 0.1).run(bench, start)[1])
+        server.accumulate(TrainJob(1, Cut(level), (client,), 0.1).run(bench, start)[1])
     server.commit()
     name = "blocks.0.weight"
     by_hand = sum(n * u.parameters[name] for n, u in zip(sizes, updates, strict=True)) / sum(sizes)

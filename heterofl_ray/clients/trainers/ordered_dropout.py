@@ -1,0 +1,100 @@
+"""FjORD's local steps: each trains the leading part of the client's model, of a width drawn anew.
+
+One optimiser serves the client's whole model: what a step's width leaves out has no gradient in it
+but keeps its momentum and its weight decay.
+
+With distillation ``a`` above 0 a step's loss is that of the client's full width, plus (1 - a) times
+the drawn width's, plus a T² KL(full width's answers | drawn width's) at temperature T; the full
+width is not taught by the narrow one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from heterofl_ray.clients.losses import Objective
+from heterofl_ray.clients.trainers.base import Batch, lower, mean_loss
+from heterofl_ray.clients.trainers.plain import make_optimizer
+from heterofl_ray.method_settings import FjordConfig
+from heterofl_ray.setting_groups import OptimizerConfig
+from heterofl_ray.submodels.plan import SubmodelPlan
+
+
+@dataclass(frozen=True)
+class Width:
+    """A model of some width, and which part of the client's model it is."""
+
+    model: nn.Module
+    plan: SubmodelPlan
+
+    def outputs(
+        self, parameters: Mapping[str, Tensor], inputs: Tensor, precision: torch.dtype
+    ) -> Tensor:
+        part = self.plan.extract(parameters)
+        with lower(precision, inputs.device):
+            outputs: Tensor = torch.func.functional_call(self.model, part, (inputs,))
+        return outputs.to(next(iter(part.values())).dtype)
+
+
+@dataclass(frozen=True)
+class OrderedDropoutTrainer:
+    settings: OptimizerConfig
+    precision: torch.dtype
+    widths: Sequence[Width]
+    """The client's own, then all that are narrower."""
+    random: np.random.Generator
+    method: FjordConfig
+
+    def prepare(self, model: nn.Module, objective: Objective) -> None:
+        """Nothing takes long."""
+
+    def train(
+        self, model: nn.Module, batches: Iterable[Batch], objective: Objective, lr: float
+    ) -> float:
+        for width in self.widths:
+            width.model.train()
+        parameters = dict(model.named_parameters())
+        optimizer = make_optimizer(model, self.settings, lr)
+        losses, sizes = [], []
+        for inputs, targets in batches:
+            optimizer.zero_grad(set_to_none=True)
+            drawn = self.widths[int(self.random.integers(len(self.widths)))]
+            loss = self._loss(drawn, parameters, inputs, targets, objective)
+            loss.backward()
+            if self.settings.clip_norm:
+                nn.utils.clip_grad_norm_(model.parameters(), self.settings.clip_norm)
+            optimizer.step()
+            losses.append(loss.detach())
+            sizes.append(targets.numel())
+        return mean_loss(losses, sizes)
+
+    def _loss(
+        self,
+        drawn: Width,
+        parameters: Mapping[str, Tensor],
+        inputs: Tensor,
+        targets: Tensor,
+        objective: Objective,
+    ) -> Tensor:
+        answers = drawn.outputs(parameters, inputs, self.precision)
+        own, share = self.widths[0], self.method.distillation
+        if not share or drawn is own:
+            return objective(answers, targets)
+        taught = own.outputs(parameters, inputs, self.precision)
+        narrow = (1 - share) * objective(answers, targets)
+        match_ = distillation(answers, taught.detach(), self.method.temperature)
+        return objective(taught, targets) + narrow + share * match_
+
+
+def distillation(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """T² KL(teacher | student) of answers at temperature T, the mean over examples."""
+    student = F.log_softmax(logits.flatten(0, -2) / temperature, -1)
+    wanted = F.log_softmax(teacher.flatten(0, -2) / temperature, -1)
+    divergence = F.kl_div(student, wanted, reduction="batchmean", log_target=True)
+    return temperature**2 * divergence

@@ -1,0 +1,123 @@
+"""FjORD's steps: which part of a model each trains, and what it is taught."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from heterofl_ray.clients.losses import Objective
+from heterofl_ray.clients.trainers.ordered_dropout import (
+    OrderedDropoutTrainer,
+    Width,
+    distillation,
+)
+from heterofl_ray.clients.trainers.plain import PlainTrainer
+from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.method_settings import FjordConfig
+from heterofl_ray.models.layers import assign, parameters_of
+from heterofl_ray.parameter_server import ParameterServer
+from heterofl_ray.setting_groups import OptimizerConfig
+from heterofl_ray.submodels.plan import SubmodelPlan
+from heterofl_ray.submodels.selectors import Cut, leading
+
+CPU = torch.device("cpu")
+SGD = OptimizerConfig(momentum=0, weight_decay=0)
+
+
+class Drawn(np.random.Generator):
+    """Gives the widths that a test wants."""
+
+    def __init__(self, widths: list[int]) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.widths = widths
+
+    def integers(self, *_: object) -> int:  # type: ignore[override]
+        return self.widths.pop(0)
+
+
+def make(bench: Workbench, widths: list[int], **method: float) -> OrderedDropoutTrainer:
+    levels = bench.config.levels.levels
+    own = bench.layout(levels[0])
+    plans = [SubmodelPlan.of(own, leading(own, bench.layout(level))) for level in levels]
+    models = [Width(bench.model(level), p) for level, p in zip(levels, plans, strict=True)]
+    return OrderedDropoutTrainer(
+        SGD, torch.float32, models, Drawn(widths), FjordConfig.from_dict(method)
+    )
+
+
+def setup(tiny: ExperimentConfig, root: Path) -> tuple[Workbench, dict[str, torch.Tensor], list]:  # type: ignore[type-arg]
+    bench = Workbench(tiny, root, CPU)
+    start = ParameterServer(bench).cut(Cut(tiny.levels.largest))
+    random = bench.streams.torch("batches", 1, 0)
+    batches = list(bench.data.training_batches(0, 10, random, CPU))
+    assign(bench.model(tiny.levels.largest), start)
+    return bench, start, batches
+
+
+def test_a_narrow_step_is_the_narrow_models_and_leaves_the_rest(
+    tiny: ExperimentConfig, data_root: Path
+) -> None:
+    bench, start, batches = setup(tiny, data_root)
+    wide, narrow = tiny.levels.levels
+    trainer, objective = make(bench, [1, 1]), Objective.masked(None, 10, CPU)
+    trainer.train(bench.model(wide), batches[:2], objective, 0.1)
+    found = parameters_of(bench.model(wide))
+    plan = trainer.widths[1].plan
+    expected = {name: tensor.clone() for name, tensor in start.items()}
+    assign(bench.model(narrow), plan.extract(start))
+    PlainTrainer(SGD).train(bench.model(narrow), batches[:2], objective, 0.1)
+    plan.scatter(expected, parameters_of(bench.model(narrow)))
+    assert all(torch.allclose(found[n], t, rtol=0, atol=1e-7) for n, t in expected.items())
+    assert not torch.equal(found["classifier.bias"], start["classifier.bias"])
+
+
+def test_steps_of_full_width_are_the_plain_trainers(
+    tiny: ExperimentConfig, data_root: Path
+) -> None:
+    bench, start, batches = setup(tiny, data_root)
+    wide, objective = tiny.levels.largest, Objective.masked(None, 10, CPU)
+    losses, found = [], []
+    for trainer in (make(bench, [0] * 99, distillation=0.5), PlainTrainer(SGD)):
+        assign(bench.model(wide), start)
+        losses.append(trainer.train(bench.model(wide), batches, objective, 0.1))
+        found.append(parameters_of(bench.model(wide)))
+    assert losses[0] == losses[1]
+    assert all(torch.equal(found[0][name], found[1][name]) for name in start)
+
+
+def test_distillation_by_hand() -> None:
+    # teacher (0.75, 0.25), student (0.5, 0.5): KL = 0.75 ln 1.5 + 0.25 ln 0.5
+    teacher, student = torch.tensor([[math.log(3.0), 0.0]]), torch.zeros(1, 2)
+    by_hand = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)
+    assert distillation(student, teacher, 1.0).item() == pytest.approx(by_hand, rel=1e-6)
+    # at temperature 2 a teacher of 2 ln 3 answers the same, and the divergence counts fourfold
+    assert distillation(student, 2 * teacher, 2.0).item() == pytest.approx(4 * by_hand, rel=1e-6)
+
+
+def test_a_taught_step_trains_both_widths_and_the_teacher_is_not_taught(
+    tiny: ExperimentConfig, data_root: Path
+) -> None:
+    bench, start, batches = setup(tiny, data_root)
+    trainer = make(bench, [1], distillation=0.3, temperature=2.0)
+    inputs, targets = batches[0]
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
+    for width in trainer.widths:
+        width.model.train()
+    objective = Objective.masked(None, 10, CPU)
+    trainer._loss(trainer.widths[1], leaves, inputs, targets, objective).backward()  # type: ignore[no-untyped-call]
+    found = {name: leaf.grad for name, leaf in leaves.items()}
+
+    again = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
+    full = trainer.widths[0].outputs(again, inputs, torch.float32)
+    narrow = trainer.widths[1].outputs(again, inputs, torch.float32)
+    soft = torch.softmax(full.detach() / 2, -1)
+    kl = (soft * (soft.log() - torch.log_softmax(narrow / 2, -1))).sum(-1).mean()
+    (objective(full, targets) + 0.7 * objective(narrow, targets) + 0.3 * 4 * kl).backward()
+    for name, leaf in again.items():
+        assert leaf.grad is not None
+        assert torch.allclose(found[name], leaf.grad, rtol=1e-5, atol=1e-7)  # type: ignore[arg-type]

@@ -1,0 +1,156 @@
+"""The contracts for what HeteroFL itself has not: clients that keep layers, a server that keeps
+moments, and sub-models of each client's own."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from heterofl_ray import run
+from heterofl_ray.execution.backend import State
+from heterofl_ray.execution.ray_backend import RayBackend
+from heterofl_ray.result import RunResult
+from heterofl_ray.runner import resume
+from heterofl_ray.state import ClientState, fingerprint, flat
+
+from .conftest import killing, make_config, wait_until
+from .test_faults import start, wait_for_checkpoint
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+
+LONGER = ("rounds=8", "evaluate_every=4")
+METHODS = {
+    "lg-fedavg": ("method=lg-fedavg", "server.optimizer=adam", *LONGER),
+    "random": ("method=random", *LONGER),
+}
+
+
+@cache
+def locally(method: str) -> RunResult:
+    return run(make_config("conv", *METHODS[method]))
+
+
+def on_ray(method: str, *overrides: str) -> RunResult:
+    return run(make_config("conv", *METHODS[method], "execution.backend=ray", *overrides))
+
+
+def assert_same(found: RunResult, method: str) -> None:
+    expected = locally(method)
+    assert found.summary["model_sha256"] == expected.summary["model_sha256"]
+    assert fingerprint(flat(found.clients)) == fingerprint(flat(expected.clients))
+    for name in ("global", "local", "levels", "megabytes_down", "megabytes_up"):
+        assert found.summary[name] == expected.summary[name]
+    assert bool(found.clients) == (method == "lg-fedavg")
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_ray_with_one_worker_equals_local() -> None:
+    assert_same(on_ray("random", "execution.workers=1"), "random")
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_what_a_client_keeps_does_not_go_to_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asserted on all that the servers are sent; and the run equals the local one."""
+    seen: list[set[str]] = []
+    add_up = RayBackend._add_up
+
+    class Watching:
+        """A server that notes what it is sent."""
+
+        def __init__(self, server: Any) -> None:
+            self.server = server
+            self.accumulate = self
+
+        def remote(self, number: int, part: ray.ObjectRef) -> ray.ObjectRef:
+            seen.append(set(ray.get(part).sums))
+            return self.server.accumulate.remote(number, part)
+
+    def watched(self: RayBackend, *arguments: Any) -> None:
+        servers = self._servers
+        self._servers = [Watching(server) for server in servers]
+        try:
+            add_up(self, *arguments)
+        finally:
+            self._servers = servers
+
+    monkeypatch.setattr(RayBackend, "_add_up", watched)
+    assert_same(on_ray("lg-fedavg", "execution.workers=1"), "lg-fedavg")
+    assert len(seen) == 8 * 6  # rounds of six clients
+    assert all(names == {"classifier.weight", "classifier.bias"} for names in seen)
+
+
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("kind", "every"), [("Worker", 2.0), ("Server", 3.0)])
+def test_two_workers_and_whoever_is_killed_change_nothing(
+    method: str, kind: str, every: float
+) -> None:
+    sharded = ("server.shards=2", "evaluation.overlap=true") if kind == "Server" else ()
+    with killing(kind, every=every, most=2) as killed:
+        found = on_ray(method, "execution.workers=2", "execution.tries=20", *sharded)
+    assert killed, "nobody was killed: the run was too short to show anything"
+    assert_same(found, method)
+
+
+def lost_reference() -> ray.ObjectRef:
+    """To an object that went down with the process that had made it."""
+
+    class Owner:
+        def put(self) -> list[ray.ObjectRef]:
+            return [ray.put(bytes(10**6))]
+
+    owner = ray.remote(num_cpus=0)(Owner).remote()
+    (reference,) = ray.get(owner.put.remote())
+    ray.kill(owner)
+    wait_until(lambda: is_lost(reference), 30, "the object is still there")
+    return reference
+
+
+def is_lost(reference: ray.ObjectRef) -> bool:
+    try:
+        ray.get(reference)
+    except ray.exceptions.ObjectLostError:
+        return True
+    return False
+
+
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("every", [0, 1])
+def test_a_clients_state_that_is_lost_is_made_again(
+    every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the last checkpoint, or without one from the beginning."""
+    commit = RayBackend.commit
+    rounds: list[int] = []
+
+    def losing(self: RayBackend, round_number: int) -> State:
+        rounds.append(round_number)
+        state = commit(self, round_number)
+        if round_number == 3 and rounds.count(3) == 1:
+            self._writer.finish()  # the checkpoint of round 2 is on disk
+            gone = lost_reference()
+            lost = {c: ClientState(kept.round_number, gone) for c, kept in state.clients.items()}
+            self.state = State(state.server, lost)
+        return self.state
+
+    small = ("method=lg-fedavg", "server.optimizer=adam", "rounds=4", f"checkpoint.every={every}")
+    expected = run(make_config("conv", *small))
+    monkeypatch.setattr(RayBackend, "commit", losing)
+    found = run(make_config("conv", *small, "execution.backend=ray", "execution.workers=2"))
+    assert rounds == ([1, 2, 3, 3, 4] if every else [1, 2, 3, 1, 2, 3, 4])
+    assert found.summary["model_sha256"] == expected.summary["model_sha256"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_resumed_after_kill_9_equals_uninterrupted(method: str, tmp_path: Path) -> None:
+    config = make_config("conv", *METHODS[method])
+    (tmp_path / "config.yaml").write_text(config.to_yaml())
+    process = start(["run", "config.yaml"], tmp_path)
+    folder = wait_for_checkpoint(tmp_path, process)
+    process.kill()
+    process.communicate()
+    assert_same(resume(folder), method)

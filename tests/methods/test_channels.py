@@ -1,0 +1,115 @@
+"""Sub-models of other channels: what the server makes of them, element by element."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+import torch
+
+from heterofl_ray import run
+from heterofl_ray.clients.group_sum import GroupUpdate
+from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.models.layout import Channels, Labels
+from heterofl_ray.parameter_server import ParameterServer
+from heterofl_ray.submodels.plan import Leading, Picked, Selection
+from heterofl_ray.submodels.selectors import Cut, select
+
+CPU = torch.device("cpu")
+
+
+def held_places(selection: Selection, width: int) -> list[int]:
+    match selection:
+        case Leading(segments=segments, outer=outer, inner=inner):
+            return [s * outer + i for s in range(segments) for i in range(inner)]
+        case Picked(places=places):
+            return [int(place) for place in places]
+        case _:
+            return list(range(width))
+
+
+def test_random_sub_models_of_each_client_are_averaged_element_by_element(
+    tiny_text: ExperimentConfig, data_root: Path
+) -> None:
+    """A Transformer with heads, three clients with channels and words of their own."""
+    config = tiny_text.override(
+        [
+            "network.embedding=4",
+            "network.feedforward=4",
+            "server.accumulate=float64",
+            "mix=a-b",
+        ]
+    )
+    bench = Workbench(config, data_root, CPU)
+    server = ParameterServer(bench)
+    small = config.levels.levels[1]
+    wide, narrow = bench.layout(config.levels.largest), bench.layout(small)
+    words = bench.data.outputs
+    start = {name: tensor.clone() for name, tensor in server.parameters.items()}
+    totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in start.items()}
+    counts = {name: torch.zeros_like(total) for name, total in totals.items()}
+    random = torch.Generator().manual_seed(1)
+    for client in (3, 4, 8):
+        cut = Cut(small, "random", 2, client)
+        mine = server.cut(cut)
+        channels = select(cut, wide, narrow, bench.streams)
+        labels = torch.randperm(words, generator=random)[:3].sort().values
+        sums = {}
+        for name, axes in wide.items():
+            entries = []
+            for axis in axes:
+                if isinstance(axis, Channels):
+                    entries.append(held_places(channels[axis.group], axis.width))
+                elif isinstance(axis, Labels):
+                    entries.append([*labels.tolist(), *range(axis.size, axis.width)])
+                else:
+                    entries.append(list(range(axis.width)))
+            values = torch.randn([len(some) for some in entries], generator=random)
+            sums[name] = values
+            for local in itertools.product(*(range(len(some)) for some in entries)):
+                place = tuple(some[i] for some, i in zip(entries, local, strict=True))
+                totals[name][place] += float(values[local])
+                counts[name][place] += 1
+            if not any(isinstance(axis, Labels) for axis in axes):
+                expected = start[name][torch.meshgrid(*map(torch.tensor, entries), indexing="ij")]
+                assert torch.equal(mine[name], expected)
+        server.accumulate(GroupUpdate(cut, sums, 1.0, labels, torch.ones(3)))
+    server.commit()
+    for name, total in totals.items():
+        held = counts[name] > 0
+        expected = torch.where(held, (total / counts[name]).float(), start[name])
+        assert torch.equal(server.parameters[name], expected)
+        assert held.any()
+    assert not all((count > 0).all() for count in counts.values())
+
+
+def test_plans_of_a_round_are_forgotten_with_it(tiny: ExperimentConfig, data_root: Path) -> None:
+    server = ParameterServer(Workbench(tiny, data_root, CPU))
+    level = tiny.levels.levels[1]
+    for t in range(1, 4):
+        for cut in (Cut(level), Cut(level, "random", t, 1), Cut(level, "rolling", t)):
+            server.accumulate(GroupUpdate(cut, server.cut(cut), 1.0, None, None))
+        assert len(server._mean._windows) == 3
+        server.commit()
+        assert list(server._plans) == [Cut(level)]
+        assert len(server._mean._windows) == 1
+
+
+def test_each_choice_of_channels_is_another_run(tiny: ExperimentConfig) -> None:
+    variants = ["heterofl", "fedrolex", "random"]
+    digests = {
+        run(tiny.override([f"method={name}", "evaluate_every=0"])).summary["model_sha256"]
+        for name in variants
+    }
+    by_level = tiny.override(["method=random", "selection.drawn_for=level", "evaluate_every=0"])
+    digests.add(run(by_level).summary["model_sha256"])
+    assert len(digests) == 4
+
+
+@pytest.mark.parametrize("method", ["fedrolex", "random"])
+def test_with_one_level_they_are_fedavg(tiny: ExperimentConfig, method: str) -> None:
+    one = tiny.override(["mix=a", "evaluate_every=0"])
+    found = run(one.override([f"method={method}"])).summary["model_sha256"]
+    assert found == run(one).summary["model_sha256"]
