@@ -35,6 +35,17 @@ _PRIVATE = ("tracking.uri",)
 
 def start(config: ExperimentConfig, folder: Path, info: DataInfo, data_folder: Path) -> Event:
     """The beginning of a run; ``key`` names it for good, whatever MLflow calls it."""
+    begun = _begun(config, folder)
+    begun |= {"params": _params(config), "data": _data(config, info, data_folder)}
+    return begun | ({"parent": config.tracking.parent} if config.tracking.parent else {})
+
+
+def start_sweep(config: ExperimentConfig, folder: Path, params: Mapping[str, str]) -> Event:
+    """The beginning of a sweep around ``config``."""
+    return _begun(config, folder) | {"sweep": True, "params": {**_params(config), **params}}
+
+
+def _begun(config: ExperimentConfig, folder: Path) -> Event:
     return {
         "kind": "start",
         "time": now(),
@@ -42,14 +53,18 @@ def start(config: ExperimentConfig, folder: Path, info: DataInfo, data_folder: P
         "name": folder.name,
         "uri": without_password(chosen_uri(config.tracking)),
         "experiment": config.tracking.experiment,
-        "params": _params(config),
         "tags": _tags(config, folder),
-        "data": _data(config, info, data_folder),
     }
 
 
-def resumed(round_number: int) -> Event:
-    return {"kind": "resumed", "time": now(), "round": round_number}
+def resumed(number: int, what: str = "round") -> Event:
+    """It goes on after so many rounds, or trials."""
+    return {"kind": "resumed", "time": now(), what: number, "what": what}
+
+
+def trial(record: Mapping[str, Any], values: Mapping[str, float]) -> Event:
+    """A sweep's trial has ended; ``values`` are the sweep's own figures since then."""
+    return {"kind": "trial", "time": now(), "trial": dict(record), "values": dict(values)}
 
 
 def round_done(row: Mapping[str, int | float | None]) -> Event:

@@ -23,12 +23,15 @@ logger = logging.getLogger(__name__)
 MODEL = "model"
 RUN = "run"
 _RUN_FILES = (CONFIG, HISTORY, "result.json", "model.safetensors", "statistics.safetensors")
-_FOLDERS = (REPORT, "submodels")
+SUBMODELS = "submodels"
 
 
 def log_files(run: MlflowRun) -> None:
-    """Whatever is there; a run that was stopped has no model yet."""
-    finished = (run.folder / "result.json").exists()
+    """Whatever is there; a run that was stopped has no model yet.
+
+    Of a sweep's trials only the best ones' models are kept, which the sweep sees to at its end.
+    """
+    finished = (run.folder / "result.json").exists() and not run.is_trial
     if finished:
         _report(run.folder)
     with tempfile.TemporaryDirectory() as scratch:
@@ -36,10 +39,17 @@ def log_files(run: MlflowRun) -> None:
             if (run.folder / name).exists():
                 shutil.copyfile(run.folder / name, Path(scratch) / name)
         run.client.log_artifacts(run.run_id, scratch, RUN)
-    for name in _FOLDERS:
-        if (run.folder / name).is_dir():
-            run.client.log_artifacts(run.run_id, str(run.folder / name), name)
-    if finished:
+    if (run.folder / REPORT).is_dir():
+        run.client.log_artifacts(run.run_id, str(run.folder / REPORT), REPORT)
+    if not run.is_trial:
+        log_models(run)
+
+
+def log_models(run: MlflowRun) -> None:
+    """The global model, and every level's slice of it."""
+    if (run.folder / SUBMODELS).is_dir():
+        run.client.log_artifacts(run.run_id, str(run.folder / SUBMODELS), SUBMODELS)
+    if (run.folder / "result.json").exists():
         _log_model(run)
 
 

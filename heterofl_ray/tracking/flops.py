@@ -15,8 +15,10 @@ from pathlib import Path
 
 from heterofl_ray.clients.jobs import ClientReport
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.methods.registry import resolve
 from heterofl_ray.models import registry
 from heterofl_ray.models.spec import ModelSpec
+from heterofl_ray.simulation import Simulation
 from heterofl_ray.tracking.folder import partial
 
 Flops = Callable[[ClientReport], float]
@@ -25,19 +27,21 @@ Flops = Callable[[ClientReport], float]
 def training_flops(config: ExperimentConfig, spec: ModelSpec, cache: Path) -> Flops | None:
     """What a client's training takes: forward and backward over its examples, all epochs.
 
-    A backward pass counts as two forward ones. Text counts windows, each as wide as the level's
+    A backward pass counts as two forward ones. Levels' models are counted, and the method says
+    which of them a client trains. Text counts windows, each as wide as the level's
     model with the whole vocabulary, also where a client holds only its own words' rows. None for a
     model that cannot be traced without data.
     """
     forward = _forward(config, spec, cache)
     if forward is None:
         return None
+    method: type[Simulation] = resolve(config.method)
     text = registry.family(spec.name).task == "text"
     tokens = spec.input_shape[0] if text else 1  # a text's examples are its tokens
 
     def flops(report: ClientReport) -> float:
         passes = report.examples / tokens * config.local_epochs
-        return 3 * forward[report.level] * passes
+        return 3 * method.example_flops(config, report.level, forward) * passes
 
     return flops
 
@@ -66,7 +70,10 @@ def _count(config: ExperimentConfig, spec: ModelSpec) -> dict[str, float] | None
     from heterofl_ray.models.costs import model_costs
 
     try:
-        return {level.name: model_costs(spec, level.rate).flops for level in config.levels.levels}
+        return {
+            level.name: model_costs(spec.at(level), level.rate).flops
+            for level in config.levels.levels
+        }
     except Exception:  # noqa: BLE001 - a user's model may raise anything; training will say it
         return None
 
@@ -74,6 +81,6 @@ def _count(config: ExperimentConfig, spec: ModelSpec) -> dict[str, float] | None
 def _key(config: ExperimentConfig, spec: ModelSpec) -> str:
     """Names the model's shape, and the code that makes and counts it."""
     code = max(path.stat().st_mtime_ns for path in Path(registry.__file__).parent.glob("*.py"))
-    levels = [(level.name, level.rate) for level in config.levels.levels]
+    levels = [(level.name, level.rate, level.depth) for level in config.levels.levels]
     parts = [dataclasses.asdict(spec), levels, version("torch"), code]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 CONFIG = "config.yaml"
 HISTORY = "history.parquet"
 REPORT = "report"
+TRIALS_FILE = "trials.json"
+"""In a sweep's folder."""
+COMPARISON_FILE = "comparison.json"
+"""In a comparison's folder."""
 TRACKING = "tracking"
 """What the driver and the sender tell each other, see `journal`."""
 
@@ -26,17 +30,39 @@ def create_run_folder(config: ExperimentConfig, data_root: Path) -> Path:
     stem = f"{config.data}-{config.levels.name}-{datetime.now():%Y%m%d-%H%M%S}"
     try:
         root.mkdir(parents=True, exist_ok=True)
-        folder = _new_folder(root, stem)
+        folder = new_folder(root, stem)
     except OSError as error:
         raise ConfigError.of(
             "tracking.root", config.tracking.root, f"cannot be written to: {error.strerror}"
         ) from None
-    header = f"# config hash {config.hash()}\ndata_dir: {json.dumps(str(data_root))}\n"
-    (folder / CONFIG).write_text(header + config.to_yaml(), encoding="utf-8")
+    text = _header(config, data_root) + config.to_yaml()
+    (folder / CONFIG).write_text(text, encoding="utf-8")
     return folder
 
 
-def _new_folder(root: Path, stem: str) -> Path:
+def _header(config: ExperimentConfig, data_root: Path) -> str:
+    """What a run is known by: its config's hash, and where its data lies."""
+    return f"# config hash {config.hash()}\ndata_dir: {json.dumps(str(data_root))}\n"
+
+
+def find_runs(config: ExperimentConfig, root: Path) -> tuple[Path | None, Path | None]:
+    """The folders of a finished and of a stopped run of this very experiment, newest first."""
+    first = _header(config, root)
+    finished, stopped = None, None
+    places = Path(config.tracking.root).glob("*/config.yaml")
+    for place in sorted(places, key=lambda path: path.stat().st_mtime):
+        with place.open(encoding="utf-8") as file:
+            if file.read(len(first)) != first:
+                continue
+        if (place.parent / "result.json").is_file():
+            finished = place.parent
+        else:
+            stopped = place.parent
+    return finished, stopped
+
+
+def new_folder(root: Path, stem: str) -> Path:
+    """A folder that was not there, named by the stem and a number if need be."""
     number = 1
     while True:
         folder = root / (stem if number == 1 else f"{stem}-{number}")

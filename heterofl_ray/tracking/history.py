@@ -4,7 +4,7 @@ Columns: ``round``; ``seconds`` and its parts ``seconds_train``, ``seconds_test`
 and ``seconds_other`` (all else, with keeping the round before); ``lr``; ``loss``;
 ``megabytes_down`` and ``megabytes_up``; ``client_gflops`` (see `flops`); ``rejected`` updates;
 ``worker_utilisation``; for each level X ``clients_X``, ``loss_X`` (of the updates that counted) and
-``seconds_X`` (training) and ``megabytes_X`` (each way) of all; and, where tested, ``global_…``,
+``seconds_X`` (training) and ``megabytes_X`` (to clients) of all; and, where tested, ``global_…``,
 ``local_…`` and ``level_X_…`` scores.
 """
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.evaluation import Scores
+from heterofl_ray.evaluation import Scores, by_level, global_scores
 from heterofl_ray.simulation import MEGABYTE, RoundRecord
 from heterofl_ray.tracking.flops import Flops
 from heterofl_ray.tracking.folder import HISTORY, partial
@@ -50,7 +50,7 @@ class History:
             "lr": record.lr,
             "loss": record.loss,
             "megabytes_down": record.megabytes,
-            "megabytes_up": record.megabytes,
+            "megabytes_up": record.megabytes_up,
             "client_gflops": self._gflops(record),
             "rejected": sum(report.rejected is not None for report in record.reports),
             "worker_utilisation": _utilisation(record, workers),
@@ -114,9 +114,10 @@ def _utilisation(record: RoundRecord, workers: int) -> float | None:
 
 def _flat_scores(scores: Mapping[str, Scores], largest: str) -> dict[str, float]:
     flat: dict[str, float] = {}
-    if largest in scores:
-        flat |= {f"global_{name}": value for name, value in scores[largest].overall.items()}
-        flat |= {f"local_{name}": value for name, value in scores[largest].local.items()}
-    for level, result in scores.items():
+    found = global_scores(scores, largest)
+    if found is not None:
+        flat |= {f"global_{name}": value for name, value in found.overall.items()}
+        flat |= {f"local_{name}": value for name, value in found.local.items()}
+    for level, result in by_level(scores).items():
         flat |= {f"level_{level}_{name}": value for name, value in result.overall.items()}
     return flat

@@ -20,13 +20,16 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from mlflow.types import Schema, TensorSpec
 
+from heterofl_ray.errors import DataError
 from heterofl_ray.tracking.destination import beside, is_server, place_of
 from heterofl_ray.tracking.journal import Event
 
 KEY = "heterofl.key"
+PARENT = "mlflow.parentRunId"
 MOST_METRICS = 1000
 """In one request, by MLflow's rules."""
 _MOST_PARAMS = 100
+_LONGEST_TAG = 5000
 _PROFILE = ("kind", "train", "test", "outputs", "bytes", "origin", "partition", "clients")
 
 
@@ -37,7 +40,8 @@ class MlflowRun:
         self.client = MlflowClient(tracking_uri=uri)
         self.folder = folder
         self.experiment_id = self._experiment(uri, start["experiment"])
-        self.run_id = self._find(start) or self._make(start)
+        self.run_id = self._find(start["key"]) or self._make(start)
+        self.is_trial = "parent" in start
         self.place = place_of(uri, self.experiment_id, self.run_id)
 
     def _experiment(self, uri: str, name: str) -> str:
@@ -54,10 +58,10 @@ class MlflowRun:
                     raise
         return str(found.experiment_id)
 
-    def _find(self, start: Event) -> str:
+    def _find(self, key: str) -> str:
         """The run with this journal's key; of two, made by a server that was slow, one goes."""
         found = self.client.search_runs(
-            [self.experiment_id], f"tags.`{KEY}` = '{start['key']}'", order_by=["attribute.run_id"]
+            [self.experiment_id], f"tags.`{KEY}` = '{key}'", order_by=["attribute.run_id"]
         )
         for surplus in found[1:]:
             self.client.delete_run(surplus.info.run_id)
@@ -65,6 +69,10 @@ class MlflowRun:
 
     def _make(self, start: Event) -> str:
         tags = {**start["tags"], KEY: start["key"]}
+        if "parent" in start:
+            tags[PARENT] = self._find(start["parent"])
+            if not tags[PARENT]:
+                raise DataError(f"{self.folder} is a trial whose sweep is not in MLflow yet")
         run = self.client.create_run(
             self.experiment_id, start_time=start["time"], tags=tags, run_name=start["name"]
         )
@@ -76,6 +84,8 @@ class MlflowRun:
         params = [Param(name, value) for name, value in event["params"].items()]
         for first in range(0, len(params), _MOST_PARAMS):
             self.client.log_batch(self.run_id, params=params[first : first + _MOST_PARAMS])
+        if "data" not in event:
+            return
         dataset = DatasetInput(_dataset(event["data"]), [InputTag("mlflow.data.context", "train")])
         self.client.log_inputs(self.run_id, [dataset])
 
@@ -89,9 +99,22 @@ class MlflowRun:
             self.client.log_batch(self.run_id, metrics[first : first + MOST_METRICS])
 
     def resumed(self, event: Event) -> None:
-        tag = RunTag("resumed_after_round", str(event["round"]))
+        what = event.get("what", "round")
+        tag = RunTag(f"resumed_after_{what}", str(event[what]))
         self.client.log_batch(self.run_id, tags=[tag])
         self.client.update_run(self.run_id, status="RUNNING")
+
+    def trial(self, run_id: str, trial: Event, when: int) -> None:
+        """What a sweep knows of one of its trials, whose first run is ``run_id``."""
+        figures = {f"objective_{name}": v for name, v in (trial["values"] or {}).items()}
+        figures |= {f"objective_{name}_std": v for name, v in trial.get("spread", {}).items()}
+        tags = {"sweep.trial": str(trial["number"]), "sweep.state": trial["state"]}
+        tags |= {f"sweep.{name}": str(trial[name]) for name in ("why", "error") if name in trial}
+        self.client.log_batch(
+            run_id,
+            metrics=[Metric(name, value, when, 0) for name, value in figures.items()],
+            tags=[RunTag(name, text[:_LONGEST_TAG]) for name, text in tags.items()],
+        )
 
     def end(self, status: str, when: int) -> None:
         self.client.set_terminated(self.run_id, status, when)

@@ -57,7 +57,7 @@ def write_models(result: RunResult, bench: Workbench, folder: Path) -> None:
 
 def input_example(bench: Workbench) -> Tensor:
     """The first test examples, as a model takes them."""
-    size = _EXAMPLES if bench.data.task == "images" else _EXAMPLES * bench.config.text.window
+    size = _EXAMPLES * (bench.config.text.window if bench.data.task == "text" else 1)
     stop = min(size, bench.data.test_size)
     inputs, _ = next(iter(bench.data.test_batches(0, stop, size, torch.device("cpu"))))
     return inputs if len(inputs) > 1 else inputs.repeat(2, *[1] * (inputs.dim() - 1))

@@ -22,6 +22,7 @@ import heterofl_ray
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.info import DataInfo
 from heterofl_ray.errors import DataError, Interrupted
+from heterofl_ray.setting_groups import TrackingConfig
 from heterofl_ray.tracking import events, journal
 from heterofl_ray.tracking.destination import is_on
 from heterofl_ray.tracking.folder import TRACKING
@@ -42,23 +43,21 @@ _SILENCE = 2.0
 Row = Mapping[str, int | float | None]
 
 
-class Recorder:
-    """Used as a context: how it is left says how the run ended."""
+class Teller:
+    """Keeps a journal and has it sent. Used as a context: how it is left says how it ended."""
 
-    def __init__(
-        self, config: ExperimentConfig, folder: Path, info: DataInfo, data_folder: Path
-    ) -> None:
-        self._of = (config, folder, info, data_folder)
+    def __init__(self, settings: TrackingConfig, folder: Path) -> None:
         self._folder = folder
-        self._settings = config.tracking
+        self._settings = settings
         self._journal: Journal | None = None
-        self._sampler: Sampler | None = None
         self._sender: subprocess.Popen[bytes] | None = None
         self._started = 0
-        self._last_round = 0
-        self._samples = 0
         self._locks = ExitStack()
-        self._patience = config.tracking.wait
+        self._patience = settings.wait
+
+    def _start(self) -> Event:
+        """The first event of the journal."""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         if is_on(self._settings):
@@ -67,43 +66,17 @@ class Recorder:
                 self._open()
         return self
 
-    def _open(self) -> None:
+    def _open(self) -> list[Event]:
+        """Open the journal; what it says already."""
         self._journal = Journal(self._folder)
         known = [entry.event for entry in journal.read(self._journal.path)]
-        self._last_round = max(
-            (event["step"] for event in known if event.get("kind") == "metrics"), default=0
-        )
-        self._samples = sum(event.get("kind") == "system" for event in known)
         if not known:
-            self._append(events.start(*self._of))
-        self._sampler = Sampler(self._sample)
-        self._sampler.start()
+            self._append(self._start())
+        return known
 
     @property
     def is_on(self) -> bool:
         return self._journal is not None
-
-    def resumed(self, rows: Sequence[Row]) -> None:
-        """The run goes on after these rounds; those a crash kept from the journal are told now."""
-        if rows:
-            self._append(events.resumed(len(rows)))
-            for row in rows:
-                self._tell(row)
-
-    def round_done(self, row: Row) -> None:
-        self._tell(row)
-        self._have_sender()
-
-    def _tell(self, row: Row) -> None:
-        """A round done again after a crash was told before; the first time counts."""
-        number = int(row["round"] or 0)
-        if number > self._last_round:
-            self._last_round = number  # first: a signal in between must not tell it twice
-            self._append(events.round_done(row))
-
-    def _sample(self, values: Mapping[str, float]) -> None:
-        self._append(events.sample(self._samples, values))
-        self._samples += 1
 
     def _append(self, event: Event) -> None:
         with self._harmless():
@@ -121,12 +94,14 @@ class Recorder:
     # ---- the sender -------------------------------------------------------------------------
 
     def _have_sender(self) -> None:
-        """Start one after the first round, so that the start is not slowed, and when one died."""
+        """Start one when there is something to tell, so that the start is not slowed, and when
+        one died. A trial has none: its sweep's sends what it says too."""
         running = self._sender is not None and self._sender.poll() is None
-        if self._journal is not None and not running and self._started < SENDERS:
-            with self._harmless():
-                self._sender = start_sender(self._folder)
-                self._started += 1
+        if self._journal is None or self._settings.parent or running or self._started >= SENDERS:
+            return
+        with self._harmless():
+            self._sender = start_sender(self._folder)
+            self._started += 1
 
     # ---- the end ----------------------------------------------------------------------------
 
@@ -136,8 +111,6 @@ class Recorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._sampler is not None:
-            self._sampler.stop()
         status = events.FINISHED
         if kind is not None:
             stopped = issubclass(kind, (Interrupted, KeyboardInterrupt))
@@ -153,6 +126,8 @@ class Recorder:
         if self._journal is None:
             return
         self._journal.close()
+        if self._settings.parent:
+            return
         with suppress(KeyboardInterrupt):
             self._wait(say)
         sent, left = Sent.read(self._folder), unsent(self._folder)
@@ -177,6 +152,64 @@ class Recorder:
                 said = True
                 say(f"sending to MLflow, {self._patience:.0f} s at most (Ctrl-C: do not wait)")
             time.sleep(0.1)
+
+
+class Recorder(Teller):
+    """Of a run: its rounds, and how the machine is doing meanwhile."""
+
+    def __init__(
+        self, config: ExperimentConfig, folder: Path, info: DataInfo, data_folder: Path
+    ) -> None:
+        super().__init__(config.tracking, folder)
+        self._of = (config, folder, info, data_folder)
+        self._sampler: Sampler | None = None
+        self._last_round = 0
+        self._samples = 0
+
+    def _start(self) -> Event:
+        return events.start(*self._of)
+
+    def _open(self) -> list[Event]:
+        known = super()._open()
+        self._last_round = max(
+            (event["step"] for event in known if event.get("kind") == "metrics"), default=0
+        )
+        self._samples = sum(event.get("kind") == "system" for event in known)
+        self._sampler = Sampler(self._sample)
+        self._sampler.start()
+        return known
+
+    def resumed(self, rows: Sequence[Row]) -> None:
+        """The run goes on after these rounds; those a crash kept from the journal are told now."""
+        if rows:
+            self._append(events.resumed(len(rows)))
+            for row in rows:
+                self._tell(row)
+
+    def round_done(self, row: Row) -> None:
+        self._tell(row)
+        self._have_sender()
+
+    def _tell(self, row: Row) -> None:
+        """A round done again after a crash was told before; the first time counts."""
+        number = int(row["round"] or 0)
+        if number > self._last_round:
+            self._last_round = number  # first: a signal in between must not tell it twice
+            self._append(events.round_done(row))
+
+    def _sample(self, values: Mapping[str, float]) -> None:
+        self._append(events.sample(self._samples, values))
+        self._samples += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._sampler is not None:
+            self._sampler.stop()
+        super().__exit__(kind, error, trace)
 
 
 def _take_lock(locks: ExitStack, folder: Path) -> None:
