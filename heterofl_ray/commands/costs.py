@@ -14,15 +14,16 @@ from heterofl_ray.setting_groups import NetworkConfig
 
 NAME = "costs"
 ABOUT = "parameters, FLOPs and megabytes, per level and mix, without training"
+BERT_WORDS = 30522
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, help=", ".join(registry.MODELS))
     parser.add_argument("--mix", default="a-b-c-d-e", help="such as a-e or a3-e7 (%(default)s)")
     parser.add_argument("--shrink", default="0.5", help="ratio between levels (%(default)s)")
-    parser.add_argument("--input", help="image as CHANNELSxHEIGHTxWIDTH, text window as LENGTH")
-    parser.add_argument("--classes", help="outputs of an image model (10)")
-    parser.add_argument("--vocabulary", help="words of a text model (33279)")
+    parser.add_argument("--input", help="image as CHANNELSxHEIGHTxWIDTH, text as LENGTH")
+    parser.add_argument("--classes", help="outputs of an image model (10) or of an encoder (2)")
+    parser.add_argument("--vocabulary", help="words of a text model (33279) or an encoder (30522)")
     parser.add_argument("--norm", default="auto", help="sbn, in, gn, ln or none")
     add_json(parser)
 
@@ -37,6 +38,7 @@ def execute(arguments: argparse.Namespace) -> None:
         _outputs(arguments, family),
         NetworkConfig(norm=arguments.norm),
         family.default_norm,
+        _vocabulary(arguments, family),
     )
     result = collect(spec, mix, arguments.mix)
     if arguments.json:
@@ -110,26 +112,37 @@ def _input_shape(text: str | None, family: registry.Family) -> tuple[int, ...]:
     if text is None:
         return family.example_input
     sides = text.lower().split("x")
-    wanted = len(family.example_input)
+    sequences = family.task == "sequences"  # two rows of numbers, tokens and parts
+    wanted = 1 if sequences else len(family.example_input)
     if len(sides) != wanted or not all(side.isascii() and side.isdigit() for side in sides):
         form = "a window's length, such as 64" if wanted == 1 else "such as 1x28x28"
         raise ConfigError.of("--input", text, f"must be {form}")
     shape = tuple(int(side) for side in sides)
     if min(shape) < 1 or max(shape) > 2**20:
         raise ConfigError.of("--input", text, "each side must be from 1 to 1048576")
-    return shape
+    return (2, *shape) if sequences else shape
 
 
 def _outputs(arguments: argparse.Namespace, family: registry.Family) -> int:
     text_model = family.task == "text"
     given, other = ("vocabulary", "classes") if text_model else ("classes", "vocabulary")
-    if getattr(arguments, other) is not None:
+    if getattr(arguments, other) is not None and family.task != "sequences":
         raise ConfigError.of(
             f"--{other}", getattr(arguments, other), f"{arguments.model} takes --{given}"
         )
-    text = getattr(arguments, given)
+    return _count(given, getattr(arguments, given), family.example_outputs)
+
+
+def _vocabulary(arguments: argparse.Namespace, family: registry.Family) -> int:
+    """The words that can come into an encoder; other models have none, or as many as outputs."""
+    if family.task != "sequences":
+        return 0
+    return _count("vocabulary", arguments.vocabulary, BERT_WORDS)
+
+
+def _count(given: str, text: str | None, default: int) -> int:
     if text is None:
-        return family.example_outputs
+        return default
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 2**31):
         raise ConfigError.of(f"--{given}", text, "must be a whole number of 1 or more")
     return int(text)

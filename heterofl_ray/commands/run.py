@@ -88,16 +88,21 @@ def show_result(summary: Mapping[str, Any], as_json: bool) -> None:
     def add(name: str, scores: Mapping[str, float]) -> None:
         table.add_row(name, *(f"{scores[metric]:.4g}" for metric in metrics))
 
-    (largest, _), *smaller = summary["levels"].items()
-    add(f"global model (level {largest})", summary["global"])
+    (largest, first), *smaller = summary["levels"].items()
+    own = (Path(summary["run_dir"]) / "clients.safetensors").exists()
+    add("clients' own models" if own else f"global model (level {largest})", summary["global"])
     if summary["local"] and summary["local"] != summary["global"]:
-        add("the same on each client's own labels", summary["local"])
+        what = "each on its client's examples" if own else "the same on each client's own labels"
+        add(what, summary["local"])
+    if own and first != summary["global"]:
+        smaller.insert(0, (largest, first))
     if smaller:
         table.add_section()
     for level, scores in smaller:
-        add(f"sub-model {level}", scores)
+        add(f"those of level {level}" if own else f"sub-model {level}", scores)
     print_table(table)
+    down, up = summary["megabytes_down"], summary["megabytes_up"]
     print(
-        f"{summary['seconds']:.0f} s, {summary['megabytes_down']:.1f} MB to clients and as much "
-        f"back\nrun kept in {summary['run_dir']}"
+        f"{summary['seconds']:.0f} s, {down:.1f} MB to clients and "
+        f"{'as much' if up == down else f'{up:.1f} MB'} back\nrun kept in {summary['run_dir']}"
     )

@@ -9,6 +9,7 @@ from typing import Any
 from heterofl_ray.commands.base import add_json, print_json
 from heterofl_ray.errors import DataError
 from heterofl_ray.tracking import journal
+from heterofl_ray.tracking.folder import COMPARISON_FILE
 from heterofl_ray.tracking.journal import Sent
 
 NAME = "status"
@@ -34,7 +35,9 @@ def execute(arguments: argparse.Namespace) -> None:
 
 
 def check_recorded(folder: Path) -> None:
-    if not (folder / "config.yaml").is_file():
+    if not any(
+        (folder / name).is_file() for name in ("config.yaml", "sweep.yaml", COMPARISON_FILE)
+    ):
         raise DataError(f"{folder} is not the folder of a run: it has no config.yaml")
     if not journal.journal_path(folder).is_file():
         raise DataError(f"{folder}: this run was not recorded for MLflow (tracking.mlflow)")

@@ -14,8 +14,9 @@ from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError, DataError, RunFailed
 from heterofl_ray.setting_groups import check_tracking_uri
 from heterofl_ray.tracking import events, journal
-from heterofl_ray.tracking.folder import TRACKING
+from heterofl_ray.tracking.folder import COMPARISON_FILE, TRACKING
 from heterofl_ray.tracking.sender import Sender, has_ended, prepare
+from heterofl_ray.tracking.sweep_sender import sender_of
 
 NAME = "sync"
 ABOUT = "send MLflow what it has not got yet of runs; nothing is ever there twice"
@@ -24,7 +25,7 @@ _PATIENCE = 30.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folders", metavar="RUN_DIR", nargs="*", help="runs' folders")
+    parser.add_argument("folders", metavar="RUN_DIR", nargs="*", help="runs' or sweeps' folders")
     parser.add_argument("--all", action="store_true", help="every run in the folder of runs")
     default = ExperimentConfig().tracking.root
     parser.add_argument(
@@ -68,7 +69,9 @@ def _folders(arguments: argparse.Namespace) -> list[Path]:
     root = Path(arguments.root).expanduser()
     if not root.is_dir():
         raise DataError(f"{root} is not a folder of runs; name it with --root")
-    return sorted(path.parent for path in root.glob("*/config.yaml") if _is_recorded(path.parent))
+    names = ("config.yaml", "sweep.yaml", COMPARISON_FILE)
+    runs = [path for name in names for path in root.glob(f"*/{name}")]
+    return sorted(path.parent for path in runs if _is_recorded(path.parent))
 
 
 def _is_recorded(folder: Path) -> bool:
@@ -96,7 +99,7 @@ def _send_here(folder: Path, uri: str) -> None:
     logger.addHandler(log)
     logger.propagate = False
     try:
-        sender = Sender(folder, uri)
+        sender = sender_of(folder, uri)
         left = not journal.is_held(folder, journal.DRIVER)
         if sender.send() and left and not has_ended(folder):
             sender.end(events.KILLED)

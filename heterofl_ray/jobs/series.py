@@ -7,8 +7,6 @@ stopped is gone on with: a series that was interrupted is simply started again.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from heterofl_ray import presets
 from heterofl_ray.cli import answer
 from heterofl_ray.commands.base import print_json, print_table, short_number
-from heterofl_ray.commands.run import train
+from heterofl_ray.commands.once import run_once
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.errors import DataError
 from heterofl_ray.jobs.calling import Smoke, announce, check, data_root, make_config
 from heterofl_ray.jobs.single import show_places, write_report
 
@@ -79,7 +76,8 @@ def _run(title: str, entries: Sequence[Entry], arguments: argparse.Namespace) ->
     for number, (entry, config) in enumerate(zip(entries, configs, strict=True), 1):
         key = config.hash()
         if key not in runs:
-            runs[key] = _one(config, root, arguments.quiet, f"{number}/{len(entries)} {entry.name}")
+            name = f"{number}/{len(entries)} {entry.name}"
+            runs[key] = run_once(config, root, arguments.quiet, name)
         done.append(Done(entry, config, *runs[key]))
     folders = [Path(result.summary["run_dir"]) for result, _ in runs.values()]
     out = Path(configs[0].tracking.root) / f"{title.replace(' ', '-')}-report"
@@ -95,54 +93,6 @@ def _comparable(entry: Entry, config: ExperimentConfig) -> Entry:
     """Without the paper's scores where the data is not the paper's."""
     same = config.data == presets.load(entry.preset).data
     return entry if same else replace(entry, paper={})
-
-
-def _one(config: ExperimentConfig, root: Path, quiet: bool, name: str) -> tuple[RunResult, bool]:
-    """The run of this config: found, gone on with, or made."""
-
-    def say(what: str) -> None:
-        if not quiet:
-            print(f"{name}: {what}", file=sys.stderr, flush=True)
-
-    finished, stopped = find_runs(config, root)
-    if finished is not None:
-        from heterofl_ray.result import RunResult
-
-        say(f"is there: {finished}")
-        return RunResult.open(finished), True
-    if stopped is not None:
-        from heterofl_ray.progress import Shown, Silent
-        from heterofl_ray.runner import resume
-
-        overrides = [
-            f"execution.{key}={getattr(config.execution, key)}" for key in ("backend", "address")
-        ]
-        try:
-            say(f"goes on in {stopped}")
-            return resume(
-                stopped, overrides=overrides, progress=Silent() if quiet else Shown()
-            ), False
-        except DataError:
-            say("has no checkpoint yet and is begun again")
-    else:
-        say("begins")
-    return train(config, root, quiet), False
-
-
-def find_runs(config: ExperimentConfig, root: Path) -> tuple[Path | None, Path | None]:
-    """The folders of a finished and of a stopped run of this very experiment, newest first."""
-    first = f"# config hash {config.hash()}\ndata_dir: {json.dumps(str(root))}\n"
-    finished, stopped = None, None
-    places = Path(config.tracking.root).glob("*/config.yaml")
-    for place in sorted(places, key=lambda path: path.stat().st_mtime):
-        with place.open(encoding="utf-8") as file:
-            if file.read(len(first)) != first:
-                continue
-        if (place.parent / "result.json").is_file():
-            finished = place.parent
-        else:
-            stopped = place.parent
-    return finished, stopped
 
 
 def _plain(done: Done) -> dict[str, Any]:
@@ -162,7 +112,7 @@ def average_parameters(done: Done) -> float:
     from heterofl_ray.models.costs import mix_costs, model_costs
 
     mix = done.config.levels
-    costs = [model_costs(done.result.spec, level.rate) for level in mix.levels]
+    costs = [model_costs(done.result.spec.at(level), level.rate) for level in mix.levels]
     return mix_costs(mix, costs).parameters
 
 

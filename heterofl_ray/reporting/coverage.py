@@ -16,11 +16,14 @@ from matplotlib import colormaps
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
+from heterofl_ray.mixes import Level, Mix
 from heterofl_ray.models import registry
 from heterofl_ray.models.layout import Channels, Layout
+from heterofl_ray.models.spec import ModelSpec
 from heterofl_ray.reporting.comparison import Comparison, priced
 from heterofl_ray.reporting.runs import Missing, Run
 from heterofl_ray.reporting.style import PAPER, Plot, drawing, new_figure, row_label
+from heterofl_ray.submodels.depth import is_top
 
 _SHADES = LinearSegmentedColormap.from_list(
     "coverage", [colormaps["YlGnBu"](0.1 + 0.72 * step / 20) for step in range(21)]
@@ -51,8 +54,20 @@ def coverage(run: Run) -> list[LayerCoverage]:
     updates = run.updates()
     if not sum(updates.values()):
         raise Missing(f"{run.name} has no client-updates in its history yet")
-    layouts = {level.name: registry.layout(spec, level.rate) for level in run.config.levels.levels}
+    mix = run.config.levels
+    layouts = {level.name: _of_the_global_model(spec, level, mix) for level in mix.levels}
     return layer_coverage(layouts, updates)
+
+
+def _of_the_global_model(spec: ModelSpec, level: Level, mix: Mix) -> Layout:
+    """What a level trains of the global model: a shallow sub-model's top is its own."""
+    layout = registry.layout(spec.at(level), level.rate)
+    if level.depth == mix.largest.depth:
+        return layout
+    places = registry.places(spec.at(level), level.rate)
+    return {
+        name: axes for name, axes in layout.items() if not is_top(places.get(name), level.depth)
+    }
 
 
 def layer_coverage(
@@ -85,7 +100,7 @@ def whole_model(layers: Sequence[LayerCoverage], name: str) -> LayerCoverage:
 
 
 def _numel(layout: Layout, parameter: str) -> int:
-    return math.prod(axis.width for axis in layout[parameter])
+    return math.prod(axis.width for axis in layout[parameter]) if parameter in layout else 0
 
 
 def _bands(layouts: Mapping[str, Layout], updates: Mapping[str, int], parameter: str) -> list[Band]:
@@ -98,7 +113,10 @@ def _bands(layouts: Mapping[str, Layout], updates: Mapping[str, int], parameter:
     if cut is None:
         return [Band(0.0, 1.0, 1.0)]
     full = outer[parameter][cut].width
-    widths = {level: layout[parameter][cut].width / full for level, layout in layouts.items()}
+    widths = {
+        level: layout[parameter][cut].width / full if parameter in layout else 0.0
+        for level, layout in layouts.items()
+    }
     edges = sorted({0.0, *widths.values()})
     return [
         Band(

@@ -13,6 +13,10 @@ _TRACES = ("history.parquet", "result.json", "checkpoints")
 """What a run leaves next to its config.yaml, the earliest after its first round."""
 
 
+def is_sweep(folder: Path) -> bool:
+    return (folder / "sweep.yaml").is_file()
+
+
 def find_runs(paths: Sequence[Path]) -> list[Path]:
     """The runs that are named, and all runs within the folders that are named; each once."""
     found: dict[Path, Path] = {}

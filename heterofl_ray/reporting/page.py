@@ -29,7 +29,7 @@ class Report:
 
 def render(report: Report) -> str:
     title = _title(report.compared)
-    figures = "\n".join(_figure(plot) for plot in report.plots)
+    figures = "\n".join(figure_section(plot) for plot in report.plots)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -37,7 +37,7 @@ def render(report: Report) -> str:
         f"<h1>{escape(title)}</h1>\n{_subtitle(report.compared)}\n{_contents(report.plots)}\n"
         f"{_top(report.compared)}\n"
         f'<div class="figures">\n{figures}\n</div>\n{_tables(report.tables)}\n'
-        f"{_left_out(report.left_out)}\n"
+        f"{left_out_section(report.left_out)}\n"
         f"{_runs(report.compared.runs)}\n"
         f"<footer>heterofl-ray {escape(__version__)}</footer>\n</main>\n</body>\n</html>\n"
     )
@@ -68,7 +68,7 @@ def _contents(plots: Sequence[Plot]) -> str:
 def _top(compared: Comparison) -> str:
     run = compared.single
     if run is None:
-        return f'<section class="card">{_table(overview(compared))}</section>'
+        return f'<section class="card">{table_html(overview(compared))}</section>'
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
         for name, value in facts(run)
@@ -76,7 +76,7 @@ def _top(compared: Comparison) -> str:
     return f'<section class="card"><table class="facts"><tbody>{rows}</tbody></table></section>'
 
 
-def _figure(plot: Plot) -> str:
+def figure_section(plot: Plot) -> str:
     return (
         f'<section class="card" id="{plot.name}">\n<h2>{escape(plot.title)}</h2>\n'
         f"<figure>{plot.inline()}\n<figcaption>{escape(plot.caption)}</figcaption></figure></section>"
@@ -85,12 +85,12 @@ def _figure(plot: Plot) -> str:
 
 def _tables(tables: Mapping[str, Table]) -> str:
     return "\n".join(
-        f'<section class="card"><h2>{escape(title)}</h2>{_table(table)}</section>'
+        f'<section class="card"><h2>{escape(title)}</h2>{table_html(table)}</section>'
         for title, table in tables.items()
     )
 
 
-def _table(table: Table) -> str:
+def table_html(table: Table) -> str:
     headings = "".join(f'<th scope="col">{escape(text)}</th>' for text in table.headings)
     rows = []
     for place, row in enumerate(table.rows):
@@ -105,7 +105,7 @@ def _table(table: Table) -> str:
     )
 
 
-def _left_out(reasons: Mapping[str, str]) -> str:
+def left_out_section(reasons: Mapping[str, str]) -> str:
     if not reasons:
         return ""
     lines = "".join(

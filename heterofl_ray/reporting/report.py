@@ -52,14 +52,19 @@ def write_report(runs: Sequence[Path], out: Path) -> Path:
     return make_report(runs, out).page
 
 
-def make_report(runs: Sequence[Path], out: Path, formats: Sequence[str] = FORMATS) -> Written:
-    """The same with only some formats of the figures' files, and with what was made."""
+def make_report(
+    runs: Sequence[Path], out: Path, formats: Sequence[str] = FORMATS, first: Sequence[Plot] = ()
+) -> Written:
+    """The same with only some formats of the figures' files, and with what was made.
+
+    ``first``: figures to come before the others.
+    """
     for name in formats:
         if name not in FORMATS:
             raise ConfigError.unknown("--format", name, FORMATS)
     folders = find_runs(runs)
     compared = Comparison.of(open_runs(folders))
-    plots: list[Plot] = []
+    plots = list(first)
     left_out: dict[str, str] = {}
     for title, draw in _FIGURES.items():
         try:

@@ -49,7 +49,10 @@ class Metric:
         return f"{value:.2f}{self.unit}" if value < 1000 else f"{value:,.0f}{self.unit}"
 
 
-METRICS = (Metric("accuracy", True, " %"), Metric("perplexity", False))
+METRICS = (
+    *(Metric(name, True, " %") for name in ("accuracy", "matthews", "pearson", "f1")),
+    Metric("perplexity", False),
+)
 
 
 @dataclass(frozen=True)
@@ -132,11 +135,11 @@ class Run:
 
     @cached_property
     def metric(self) -> Metric | None:
-        """The score it was tested by; None: not tested yet."""
-        for metric in METRICS:
-            if self.has(f"global_{metric.name}") or metric.name in self.summary.get("global", {}):
-                return metric
-        return None
+        """The score it was tested by, the first of several; None: not tested yet."""
+        tested = [*self.summary.get("global", {})]
+        tested += [name.removeprefix("global_") for name in self.columns if self.has(name)]
+        known = {metric.name: metric for metric in METRICS}
+        return next((known[name] for name in tested if name in known), None)
 
     def score(self, kind: str = "global") -> float | None:
         """The last 'global' or 'local' score."""
@@ -187,7 +190,8 @@ class Run:
         """What each level's model costs, the largest first."""
         spec = self.known_spec
         try:
-            return {level.name: self.price(spec, level.rate) for level in self.config.levels.levels}
+            levels = self.config.levels.levels
+            return {level.name: self.price(spec.at(level), level.rate) for level in levels}
         except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
             # a user's own model may not run without data
             raise Missing(f"the model of {self.name} cannot be measured: {error}") from None
@@ -257,10 +261,18 @@ def _spec(config: ExperimentConfig, result: Mapping[str, Any], root: Path) -> Mo
     if config.model not in registry.MODELS:
         return None
     if "input_shape" in result and "outputs" in result:
-        return registry.make_spec(config, tuple(result["input_shape"]), result["outputs"])
+        return registry.make_spec(
+            config,
+            tuple(result["input_shape"]),
+            result["outputs"],
+            result.get("vocabulary", 0),
+            result.get("per_token", False),
+        )
     try:
         info, _ = read_info(root, stored_name(config.data))
     except DataError:
         return None
-    shape = (config.text.window,) if info.kind == "text" else info.shape
-    return registry.make_spec(config, shape, info.outputs)
+    shape = {"text": (config.text.window,), "sequences": (2, *info.shape)}.get(
+        info.kind, info.shape
+    )
+    return registry.make_spec(config, shape, info.outputs, info.vocabulary, info.target == "tags")

@@ -80,7 +80,9 @@ def _sliced_large(
 ) -> tuple[float, bool]:
     """Megabytes if all had trained the largest level on the words they have; whether exactly."""
     spec = run.known_spec
-    sizes = {level.name: _by_words(spec, level.rate) for level in run.config.levels.levels}
+    sizes = {
+        level.name: _by_words(spec.at(level), level.rate) for level in run.config.levels.levels
+    }
     fixed, word = sizes[run.config.levels.largest.name]
     if sent == sum(by_level.values()) and all(
         run.has(f"megabytes_{level}") for level, count in by_level.items() if count

@@ -76,7 +76,9 @@ def average_text(run: Run) -> str:
 def moved_text(run: Run) -> str:
     if not run.has("megabytes_down"):
         return NONE
-    return f"{sum(run.column('megabytes_down')):,.2f} MB to clients, as much back"
+    down, up = (sum(run.column(name)) for name in ("megabytes_down", "megabytes_up"))
+    back = "as much" if up == down else f"{up:,.2f} MB"
+    return f"{down:,.2f} MB to clients, {back} back"
 
 
 def saved_text(run: Run) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import heterofl_ray.jobs.series as series
+import heterofl_ray.commands.once as once
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data import embedded
 from heterofl_ray.data.store import write_dataset
@@ -118,13 +118,13 @@ def test_a_series_repeats_nothing_and_compares_all(
     assert Path(first["report"]).is_file()
 
     began: list[str] = []
-    real = series.train
+    real = once.train
 
     def noted(config: ExperimentConfig, *rest: Any) -> Any:
         began.append(config.mix)
         return real(config, *rest)
 
-    monkeypatch.setattr(series, "train", noted)
+    monkeypatch.setattr(once, "train", noted)
     assert run_interpolation("--shares", "10,50,100") == 0
     shown = capsys.readouterr()
     assert began == ["a10-e90"]
@@ -192,7 +192,7 @@ def test_a_series_goes_on_with_a_run_that_was_stopped(
 
     with pytest.raises(Interrupted):
         run(config, progress=Stopping())
-    finished, stopped = series.find_runs(config, data_root)
+    finished, stopped = once.find_runs(config, data_root)
     assert finished is None
     assert stopped is not None
     assert run_interpolation("--shares", "10", "--json") == 0
@@ -214,11 +214,11 @@ def test_a_run_of_other_settings_or_data_is_another_run(tiny: ExperimentConfig) 
     root = Path("data").absolute()
     config = tiny.override([f"tracking.root={Path.cwd() / 'runs'}"])
     run(config, data_dir=root)
-    finished, _ = series.find_runs(config, root)
+    finished, _ = once.find_runs(config, root)
     assert finished is not None
-    assert series.find_runs(config.override(["seed=1"]), root) == (None, None)
-    assert series.find_runs(config, root.parent) == (None, None)
-    assert series.find_runs(config.override(["execution.workers=7"]), root)[0] == finished
+    assert once.find_runs(config.override(["seed=1"]), root) == (None, None)
+    assert once.find_runs(config, root.parent) == (None, None)
+    assert once.find_runs(config.override(["execution.workers=7"]), root)[0] == finished
 
 
 @pytest.mark.parametrize(
