@@ -83,14 +83,15 @@ def _accumulation(root: Path, repeats: int) -> Figure:
     bench = Workbench(config, root, CPU)
     server = ParameterServer(bench)
     level = config.levels.levels[1]
-    update = GroupUpdate(Cut(level), server.cut(Cut(level)), 1.0, None, None)
-    elements = sum(tensor.numel() for tensor in update.sums.values())
-    flat, other = torch.zeros(elements), torch.ones(elements)
+    # several of each, in turns: what is added comes from afar, not from a cache
+    updates = [GroupUpdate(Cut(level), server.cut(Cut(level)), 1.0, None, None) for _ in range(8)]
+    elements = sum(tensor.numel() for tensor in updates[0].sums.values())
+    flat, others = torch.zeros(elements), [torch.ones(elements) for _ in updates]
     ratios = []
     torch.set_num_threads(1)
     for _ in range(repeats):
-        ours = statistics.median(seconds(lambda: server.accumulate(update)) for _ in range(20))
-        plain = statistics.median(seconds(lambda: flat.add_(other)) for _ in range(20))
+        ours = statistics.median(seconds(partial(server.accumulate, u)) for u in updates * 3)
+        plain = statistics.median(seconds(partial(flat.add_, other)) for other in others * 3)
         ratios.append(plain / ours)
     return Figure(
         name="accumulate-throughput",

@@ -11,6 +11,7 @@ from typing import NoReturn
 from heterofl_ray import __version__
 from heterofl_ray.commands import (
     bench,
+    compare,
     costs,
     data,
     export,
@@ -19,6 +20,7 @@ from heterofl_ray.commands import (
     run,
     settings,
     submit,
+    sweep,
     track,
 )
 from heterofl_ray.commands.base import Command, add_commands
@@ -27,6 +29,8 @@ from heterofl_ray.errors import ClientError, ConfigError, DataError, Interrupted
 COMMANDS: tuple[Command, ...] = (
     run,
     resume,
+    sweep,
+    compare,
     submit,
     report,
     export,

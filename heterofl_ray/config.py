@@ -16,7 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heterofl_ray.errors import ConfigError
-from heterofl_ray.mixes import Mix, parse_mix
+from heterofl_ray.method_settings import (
+    FedProxConfig,
+    FjordConfig,
+    InclusiveFLConfig,
+    LGConfig,
+    SelectionConfig,
+    ServerConfig,
+)
+from heterofl_ray.mixes import Level, Mix, parse_mix
 from heterofl_ray.setting_groups import (
     CapabilityConfig,
     CheckpointConfig,
@@ -26,7 +34,6 @@ from heterofl_ray.setting_groups import (
     LossConfig,
     NetworkConfig,
     OptimizerConfig,
-    ServerConfig,
     TextConfig,
     TrackingConfig,
 )
@@ -83,12 +90,18 @@ class ExperimentConfig(Checked):
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     server: ServerConfig = field(default_factory=ServerConfig)
+    selection: SelectionConfig = field(default_factory=SelectionConfig)
+    fedprox: FedProxConfig = field(default_factory=FedProxConfig)
+    lg: LGConfig = field(default_factory=LGConfig)
+    fjord: FjordConfig = field(default_factory=FjordConfig)
+    inclusivefl: InclusiveFLConfig = field(default_factory=InclusiveFLConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
     @property
     def levels(self) -> Mix:
-        return parse_mix(self.mix, self.shrink)
+        mix, depths = parse_mix(self.mix, self.shrink), self.inclusivefl.depths
+        return mix.with_depths(depths) if depths and self.method == "inclusivefl" else mix
 
     @property
     def cohort_size(self) -> int:
@@ -110,6 +123,11 @@ class ExperimentConfig(Checked):
         for level in self.execution.trainers:
             if level not in levels:
                 raise ConfigError.unknown("level in execution.trainer", level, levels)
+        depths = self.inclusivefl.depths
+        if depths and self.method == "inclusivefl" and len(depths) != len(levels):
+            raise ConfigError.of(
+                "inclusivefl.depths", list(depths), f"mix={self.mix} needs one for each level"
+            )
         parse_partition(self.partition)
         late = [m for m in self.optimizer.milestones if m >= self.rounds]
         if late:
@@ -125,6 +143,13 @@ class ExperimentConfig(Checked):
                 values,
                 f"{len(values)} values given; one for each of clients={self.clients} is needed",
             )
+
+    def with_one_level(self, level: Level) -> ExperimentConfig:
+        """This config with a mix of ``level`` alone."""
+        mix = level.name if level.name.isalpha() else repr(level.rate)
+        trainer = self.execution.trainers.get(level.name)
+        execution = {} if trainer is None else {"trainer": trainer}
+        return self.merge({"mix": mix, "execution": execution})
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values, as YAML and JSON hold them."""

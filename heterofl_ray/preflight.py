@@ -6,6 +6,8 @@ imports torch, so a wrong name is answered at once.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data import catalog
 from heterofl_ray.errors import ConfigError
@@ -28,3 +30,14 @@ def check(config: ExperimentConfig, stored_data: list[str]) -> None:
             config.model,
             f"data={config.data} is {source.task}; use {' or '.join(fitting)}",
         )
+    if config.network.pretrained:
+        _check_pretrained(config.network.pretrained, family.task)
+
+
+def _check_pretrained(folder: str, task: str) -> None:
+    setting = "network.pretrained"
+    if task != "sequences":
+        raise ConfigError.of(setting, folder, "only model=encoder takes weights from a folder")
+    for name in ("config.json", "model.safetensors"):
+        if not (Path(folder) / name).is_file():
+            raise ConfigError.of(setting, folder, f"a folder with {name} is needed")

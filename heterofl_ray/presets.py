@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError, suggestion
+from heterofl_ray.method_settings import InclusiveFLConfig, ServerConfig
 from heterofl_ray.setting_groups import NetworkConfig, OptimizerConfig
 from heterofl_ray.settings import load_yaml
 
@@ -27,6 +29,11 @@ def digits_dynamic() -> ExperimentConfig:
     )
 
 
+def methods_digits() -> ExperimentConfig:
+    """Digits for few rounds, so that many methods are soon compared. No download."""
+    return dataclasses.replace(digits_dynamic(), rounds=15)
+
+
 def pydocs_dynamic() -> ExperimentConfig:
     """A small Transformer on Python's help topics, all five levels: no download."""
     return ExperimentConfig(
@@ -38,6 +45,69 @@ def pydocs_dynamic() -> ExperimentConfig:
         lr=0.1,
         evaluate_every=5,
         network=NetworkConfig(embedding=128, feedforward=256, layers=2),
+    )
+
+
+def sentences_dynamic() -> ExperimentConfig:
+    """A small text encoder on made-up opinions, all five levels: no download."""
+    return ExperimentConfig(
+        data="sentences",
+        model="encoder",
+        mix="a-b-c-d-e",
+        rounds=20,
+        local_epochs=5,
+        lr=0.002,
+        evaluate_every=5,
+        network=NetworkConfig(embedding=64, heads=4, feedforward=128, dropout=0.1),
+        optimizer=OptimizerConfig(name="adam", weight_decay=0.0),
+    )
+
+
+def entities_dynamic() -> ExperimentConfig:
+    """A small text encoder on made-up sentences with tagged names, all five levels: no download."""
+    return dataclasses.replace(sentences_dynamic(), data="entities")
+
+
+def inclusivefl_sentences() -> ExperimentConfig:
+    """InclusiveFL on made-up opinions: encoders of 6, 4 and 2 layers. No download."""
+    return dataclasses.replace(
+        sentences_dynamic(),
+        method="inclusivefl",
+        mix="a-b-c",
+        network=NetworkConfig(embedding=64, heads=4, feedforward=128, layers=6, dropout=0.1),
+        server=ServerConfig(optimizer="adam", lr=0.003),
+        inclusivefl=InclusiveFLConfig(beta=0.2),
+    )
+
+
+def inclusivefl_entities() -> ExperimentConfig:
+    """InclusiveFL on made-up sentences with tagged names. No download."""
+    return dataclasses.replace(
+        inclusivefl_sentences(), data="entities", inclusivefl=InclusiveFLConfig(beta=0.5)
+    )
+
+
+def inclusivefl_cola() -> ExperimentConfig:
+    """InclusiveFL's setting for GLUE: BERT-sized encoders of 12, 8 and 4 layers, 1000 clients.
+
+    ``data`` may be any of GLUE's tasks, imported with --tokenizer; network.pretrained names the
+    folder of a pre-trained model.
+    """
+    return ExperimentConfig(
+        data="cola",
+        model="encoder",
+        method="inclusivefl",
+        mix="a-b-c",
+        clients=1000,
+        fraction=0.02,
+        rounds=1000,
+        local_epochs=1,
+        batch_size=16,
+        lr=2e-5,
+        evaluate_every=50,
+        network=NetworkConfig(embedding=768, heads=12, feedforward=3072, layers=12, dropout=0.1),
+        server=ServerConfig(optimizer="adam", lr=1e-3),
+        inclusivefl=InclusiveFLConfig(beta=0.2),
     )
 
 
@@ -105,7 +175,13 @@ def wikitext2_fix() -> ExperimentConfig:
 
 PRESETS: dict[str, Callable[[], ExperimentConfig]] = {
     "digits-dynamic": digits_dynamic,
+    "methods-digits": methods_digits,
     "pydocs-dynamic": pydocs_dynamic,
+    "sentences-dynamic": sentences_dynamic,
+    "entities-dynamic": entities_dynamic,
+    "inclusivefl-sentences": inclusivefl_sentences,
+    "inclusivefl-entities": inclusivefl_entities,
+    "inclusivefl-cola": inclusivefl_cola,
     "mnist-dynamic": mnist_dynamic,
     "mnist-noniid": mnist_noniid,
     "cifar10-dynamic": cifar10_dynamic,
@@ -127,6 +203,14 @@ def load(name_or_path: str) -> ExperimentConfig:
         )
     values = load_yaml(path)
     values.pop("data_dir", None)  # a run's own config.yaml says where its data was
+    if "sweep" in values:
+        raise ConfigError(f"{path} describes a sweep, not a run: heterofl-ray sweep {path}")
+    return from_values(values)
+
+
+def from_values(values: dict[str, Any]) -> ExperimentConfig:
+    """The config of nested plain values, which may start from a preset."""
+    values = dict(values)
     base = values.pop("preset", None)
     if base is None:
         return ExperimentConfig.from_dict(values)

@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.evaluation import Scores
+from heterofl_ray.evaluation import Scores, global_scores
 from heterofl_ray.simulation import RoundRecord
 from heterofl_ray.tracking.history import Row
 
@@ -109,14 +109,14 @@ class Shown(Silent):
             self._live.start()
 
     def update(self, record: RoundRecord, row: Row) -> None:
-        self._megabytes += 2 * record.megabytes
+        self._megabytes += record.megabytes + record.megabytes_up
         for report in record.reports:
             if report.rejected is not None:
                 self.say(
                     f"round {record.round_number}: update of client {report.client} at level "
                     f"{report.level} left out: {report.rejected}"
                 )
-        tested = record.scores.get(self._levels[0])
+        tested = global_scores(record.scores, self._levels[0])
         if tested is not None:
             self._score = self._scored(tested)
         text = f"loss {record.loss:.4f}  {self._score}  {self._megabytes:.1f} MB moved"

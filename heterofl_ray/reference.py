@@ -12,7 +12,8 @@ from pathlib import Path
 
 from heterofl_ray.cli import make_parser
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.settings import describe
+from heterofl_ray.settings import Checked, describe
+from heterofl_ray.tuning.settings import SweepSettings
 
 MADE = "<!-- Made by `make docs` from the code itself: change it there. -->\n"
 
@@ -106,11 +107,22 @@ def _settings() -> str:
         "| setting | default | what it does |",
         "|---|---|---|",
     ]
-    for name, entry in describe(ExperimentConfig()).items():
+    lines += _rows(ExperimentConfig())
+    lines += [
+        "\nOf a [sweep](sweeps.md), beside `sweep.space` and `sweep.constraints`:\n",
+        "| setting | default | what it does |",
+        "|---|---|---|",
+    ]
+    return "\n".join(lines + _rows(SweepSettings())) + "\n"
+
+
+def _rows(config: Checked) -> list[str]:
+    rows = []
+    for name, entry in describe(config).items():
         choices = f" (one of: {', '.join(entry['choices'])})" if entry["choices"] else ""
         about = f"{entry['about']}{choices}".replace("|", "\\|")
-        lines.append(f"| `{name}` | `{entry['default']}` | {about} |")
-    return "\n".join(lines) + "\n"
+        rows.append(f"| `{name}` | `{entry['default']}` | {about} |")
+    return rows
 
 
 def write(folder: Path) -> None:

@@ -26,11 +26,19 @@ class NetworkConfig(Checked):
     )
     scaler: bool = setting(True, "divide hidden activations by the relative width in training")
     hidden: tuple[int, ...] = setting((), "widths of conv, preresnet or mlp; empty: its own", low=1)
-    embedding: int = setting(256, "transformer: width of the residual stream", low=1)
-    heads: int = setting(8, "transformer: attention heads; every sub-model keeps all", low=1)
-    feedforward: int = setting(512, "transformer: width of the feed-forward layers", low=1)
-    layers: int = setting(4, "transformer: encoder layers", low=1)
-    dropout: float = setting(0.2, "transformer: dropout probability", low=0, high=0.99)
+    embedding: int = setting(256, "transformer, encoder: width of the residual stream", low=1)
+    heads: int = setting(
+        8, "transformer, encoder: attention heads; every sub-model keeps all", low=1
+    )
+    feedforward: int = setting(512, "transformer, encoder: width of the feed-forward layers", low=1)
+    layers: int = setting(4, "transformer, encoder: encoder layers", low=1)
+    dropout: float = setting(0.2, "transformer, encoder: dropout probability", low=0, high=0.99)
+    norm_eps: float = setting(1e-5, "encoder: what its norms add to variances", above=0)
+    pretrained: str = setting(
+        "",
+        "encoder: a folder with config.json and model.safetensors of a BERT or RoBERTa, as Hugging "
+        "Face lays it out; empty: random weights",
+    )
 
     def _check_together(self) -> None:
         if self.embedding % self.heads:
@@ -206,34 +214,11 @@ class ExecutionConfig(Checked):
         gpus = self.worker_gpus
         if gpus != "auto" and not (isinstance(gpus, (int, float)) and 0 <= gpus < math.inf):
             raise ConfigError.of("execution.worker_gpus", gpus, "'auto', or 0 or more")
-        _check_device("execution.device", self.device)
+        check_device("execution.device", self.device)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerConfig(Checked):
-    """How updates become the next global model."""
-
-    group: ClassVar[str] = "server."
-
-    weighting: str = setting(
-        "clients", "each client weighs 1, or its examples", choices=("clients", "examples")
-    )
-    accumulate: str = setting("float32", "precision of the sums", choices=("float32", "float64"))
-    device: str = setting("auto", "where the global model is kept: auto, cpu, cuda or cuda:N")
-    shards: int = setting(
-        1, "actors the global model's tensors are spread over", low=1, runtime=True
-    )
-    bad_updates: str = setting(
-        "reject",
-        "an update that is not finite is left out, or ends the run",
-        choices=("reject", "fail"),
-    )
-
-    def _check_together(self) -> None:
-        _check_device("server.device", self.device)
-
-
-def _check_device(name: str, value: str) -> None:
+def check_device(name: str, value: str) -> None:
+    """Refuse what is no device's name; whether it is there is seen where it is used."""
     kind, _, index = value.partition(":")
     if value not in ("auto", "cpu", "cuda") and not (
         kind == "cuda" and index.isascii() and index.isdigit()
@@ -261,6 +246,11 @@ class TrackingConfig(Checked):
         60.0,
         "seconds a run waits at its end for MLflow to have everything",
         low=0,
+        runtime=True,
+    )
+    parent: str = setting(
+        "",
+        "a trial of a sweep: the key of the run in MLflow it belongs to, whose process sends it",
         runtime=True,
     )
 

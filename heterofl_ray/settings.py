@@ -164,6 +164,29 @@ def _check_limits(name: str, value: Any, limits: Mapping[str, Any]) -> None:
             raise ConfigError.of(name, value, _range_text(limits))
 
 
+def find_setting(root: type[Checked], name: str) -> tuple[Any, Mapping[str, Any]]:
+    """A setting's type and what its field says about it; an unknown name is refused."""
+    cls = root
+    *groups, last = name.split(".")
+    for group in groups:
+        hint = _hints(cls).get(group)
+        if not (isinstance(hint, type) and issubclass(hint, Checked)):
+            raise unknown_setting(root, name)
+        cls = hint
+    entries = {entry.name: entry for entry in dataclasses.fields(cast(Any, cls))}
+    if last not in entries or not entries[last].metadata:  # a group is no setting
+        raise unknown_setting(root, name)
+    return _hints(cls)[last], entries[last].metadata
+
+
+def checked_value(root: type[Checked], name: str, value: Any) -> Any:
+    """``value`` as the setting's type, within the setting's own limits."""
+    hint, limits = find_setting(root, name)
+    value = _coerced(name, value, hint)
+    _check_limits(name, value, limits)
+    return value
+
+
 def assign(root: type[Checked], values: dict[str, Any], assignment: str) -> None:
     """Put one ``group.name=value`` into nested plain values."""
     name, equals, text = assignment.partition("=")

@@ -14,6 +14,7 @@ from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import DataError
 from heterofl_ray.runner import make_backend, make_bench, resume
 from heterofl_ray.simulation import Simulation
+from heterofl_ray.state import ClientState
 
 PARAMETERS = {"w": torch.arange(6.0).view(2, 3), "b": torch.tensor([1.5])}
 
@@ -115,6 +116,58 @@ def test_a_failed_write_leaves_nothing_behind(
     assert newest(tmp_path).progress.round_number == 1
 
 
+# ---- what clients keep ----------------------------------------------------------------------
+
+
+def put_clients(folder: Path, round_number: int, changed: dict[int, int], keep: int = 9) -> list:  # type: ignore[type-arg]
+    """Clients that last changed in these rounds; the list tells whose tensors were asked for."""
+    asked = []
+
+    def fetch(client_and_round: tuple[int, int]) -> dict[str, torch.Tensor]:
+        asked.append(client_and_round)
+        return {"w": torch.tensor(client_and_round)}
+
+    clients = {client: ClientState(t, (client, t)) for client, t in changed.items()}
+    progress = Progress(round_number, "x", [])
+    write(PARAMETERS, folder, progress, keep, False, clients, fetch)
+    return asked
+
+
+def test_only_clients_that_changed_are_written(tmp_path: Path) -> None:
+    assert put_clients(tmp_path, 1, {3: 1, 7: 1}) == [(3, 1), (7, 1)]
+    assert put_clients(tmp_path, 2, {3: 2, 7: 1, 9: 2}, keep=1) == [(3, 2), (9, 2)]
+    assert kept(tmp_path) == [2]
+    found = newest(tmp_path).clients
+    assert {client: state.round_number for client, state in found.items()} == {3: 2, 7: 1, 9: 2}
+    assert {client: state.tensors["w"].tolist() for client, state in found.items()} == {
+        3: [3, 2],
+        7: [7, 1],
+        9: [9, 2],
+    }
+
+
+def test_a_damaged_clients_file_is_a_damaged_checkpoint_and_not_taken_over(tmp_path: Path) -> None:
+    put_clients(tmp_path, 1, {3: 1})
+    put_clients(tmp_path, 2, {3: 2})
+    flip(tmp_path / "round-000002" / "client-000003-000002.safetensors")
+    with pytest.warns(UserWarning, match="the checkpoint before it is used"):
+        assert newest(tmp_path).progress.round_number == 1
+    assert put_clients(tmp_path, 2, {3: 2}) == [(3, 2)]
+    assert newest(tmp_path).clients[3].tensors["w"].tolist() == [3, 2]
+
+
+def test_a_file_system_without_links_has_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(old: Path, new: Path) -> None:
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(checkpoint.os, "link", refuse)
+    put_clients(tmp_path, 1, {3: 1})
+    assert put_clients(tmp_path, 2, {3: 1}) == [(3, 1)]
+    assert newest(tmp_path).clients[3].round_number == 1
+
+
 # ---- resuming -------------------------------------------------------------------------------
 
 
@@ -130,9 +183,17 @@ def stopped_after(config: ExperimentConfig, round_number: int) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("round_number", [1, 3, 4])
-def test_a_resumed_run_is_the_uninterrupted_one(tiny: ExperimentConfig, round_number: int) -> None:
-    config = tiny.override(["rounds=4", "evaluate_every=2"])
+PERSONAL = ["method=lg-fedavg", "server.optimizer=adam", "fraction=0.5"]
+
+
+@pytest.mark.parametrize(
+    ("round_number", "overrides"),
+    [(1, []), (3, []), (4, []), (2, ["server.optimizer=yogi"]), (2, PERSONAL), (4, PERSONAL)],
+)
+def test_a_resumed_run_is_the_uninterrupted_one(
+    tiny: ExperimentConfig, round_number: int, overrides: list[str]
+) -> None:
+    config = tiny.override(["rounds=4", "evaluate_every=2", *overrides])
     whole = run(config)
     resumed = resume(stopped_after(config, round_number))
     assert resumed.summary["model_sha256"] == whole.summary["model_sha256"]
@@ -148,7 +209,7 @@ def test_a_state_stays_what_it_was_when_the_next_round_is_committed(
     bench = make_bench(tiny, data_root)
     backend = make_backend(bench)
     simulation = Simulation(bench, backend)
-    first = simulation.train(1).state
+    first = simulation.train(1).state.server
     before = {name: tensor.clone() for name, tensor in first.items()}
     simulation.train(2)
     backend.close()

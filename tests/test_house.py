@@ -19,6 +19,7 @@ ROOMS = [
     "mixes",
     "settings",
     "setting_groups",
+    "method_settings",
     "config",
     "presets",
     "randomness",
@@ -27,19 +28,21 @@ ROOMS = [
     "submodels",
     "clients",
     "aggregation",
-    "methods",
-    "preflight",
     "state",
     "checkpoint",
     "parameter_server",
     "execution",
     "evaluation",
     "simulation",
+    "methods",
+    "preflight",
     "result",
     "reporting",
     "tracking",
     "progress",
     "runner",
+    "comparing",
+    "tuning",
     "exporting",
     "commands",
     "cli",
@@ -49,9 +52,9 @@ ROOMS = [
 
 ONLY_IN: dict[str, set[str]] = {
     "pyarrow": {"data", "result", "reporting", "tracking"},
-    "ray": {"execution"},
+    "ray": {"execution", "tuning"},
     "mlflow": {"tracking"},
-    "optuna": set(),
+    "optuna": {"tuning"},
     "torchvision": {"data"},
 }
 
@@ -118,6 +121,9 @@ HEAVY = ("torch", "ray", "mlflow", "optuna", "pyarrow", "sklearn", "matplotlib",
         ["run", "digits-dynamic", "--set", "data=digitz"],
         ["run", "digits-dynamic", "--set", "method=heterofI"],
         ["run", "digits-dynamic", "--set", "model=transformer"],
+        ["compare", "--help"],
+        ["compare", "methods-digits", "--methods", "heterofI"],
+        ["compare", "methods-digits", "--seeds", "0"],
     ],
     ids=" ".join,
 )
@@ -137,5 +143,5 @@ def test_help_and_mistakes_are_answered_before_anything_heavy_is_imported(
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "AssertionError" not in done.stderr, done.stderr
-    wrong = arguments[0] in ("run", "costs") and "--help" not in arguments
+    wrong = arguments[0] in ("run", "costs", "compare") and "--help" not in arguments
     assert done.returncode == (2 if wrong else 0)

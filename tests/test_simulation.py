@@ -16,6 +16,7 @@ from heterofl_ray.models import registry
 from heterofl_ray.result import RunResult
 from heterofl_ray.runner import make_backend, make_bench
 from heterofl_ray.simulation import Simulation
+from heterofl_ray.submodels.selectors import Cut
 
 
 def test_non_iid_clients_do_better_on_their_own_classes() -> None:
@@ -61,7 +62,7 @@ def test_megabytes_are_the_slices_moved(tiny: ExperimentConfig, data_root: Path)
     by_hand = sum(
         tensor.numel() * 4
         for report in record.reports
-        for tensor in backend.cut(config.levels[report.level]).values()
+        for tensor in backend.cut(Cut(config.levels[report.level])).values()
     )
     assert record.megabytes == pytest.approx(by_hand / 1024**2)
     assert len(record.reports) == config.cohort_size

@@ -132,8 +132,8 @@ def _compare(
 def _batches(bench: Workbench, raw: bool) -> Iterator[Tensor]:
     """Test inputs: a batch of a few first, then larger ones and what is left."""
     data = bench.data
-    window = 1 if isinstance(data, ImageClients) else bench.config.text.window
-    stop = min(data.test_size, EXAMPLES if isinstance(data, ImageClients) else WINDOWS * window)
+    window = bench.config.text.window if data.task == "text" else 1
+    stop = min(data.test_size, WINDOWS * window if data.task == "text" else EXAMPLES)
     few = min(3 * window, stop)
     for start, end in ((0, few), (few, stop)):
         if start == end:
@@ -165,6 +165,13 @@ def _describe(
             "dtype": "int64",
             "shape": ["examples", *result.spec.input_shape],
             "tokens": f"0 to {result.spec.outputs - 1}; {result.spec.outputs} is the mask",
+            "vocabulary": str(bench.data.dataset.folder / "vocabulary.arrow"),
+        }
+    elif bench.data.task == "sequences":
+        inputs = {
+            "dtype": "int64",
+            "shape": ["examples", *result.spec.input_shape],
+            "rows": "tokens; parts (0: padding, 1: the first text, 2: the second)",
             "vocabulary": str(bench.data.dataset.folder / "vocabulary.arrow"),
         }
     else:

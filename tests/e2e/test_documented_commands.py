@@ -30,6 +30,7 @@ REPOSITORY = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 RUN = "runs/digits-a-e-20260101-120000"
+SWEEP = "runs/sweep-digits-20260101-120000"
 
 ELSEWHERE = {
     "make": "its parts are run by the tests themselves and by continuous integration",
@@ -65,7 +66,7 @@ def setting_words(settings: dict[str, str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, data_root: Path) -> Path:
-    """A folder with a finished run, a settings file and data to import, as the pages assume."""
+    """A folder with a finished run, a sweep, a settings file and data, as the pages assume."""
     folder = tmp_path_factory.mktemp("documented")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -74,8 +75,11 @@ def place(tmp_path_factory: pytest.TempPathFactory, data_root: Path) -> Path:
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         settings = setting_words({"mix": "a-c-e", **SHORT})
         assert main(["run", "digits-dynamic", "--quiet", *settings]) == 0
-    (run,) = (folder / "runs").glob("digits-*")
-    run.rename(folder / RUN)
+        settings = setting_words({"tracking.mlflow": "false", **SHORT})
+        assert main(["sweep", "levels-digits", "--trials", "2", "--quiet", *settings]) == 0
+    for kind, name in (("digits", RUN), ("sweep", SWEEP)):
+        (made,) = (folder / "runs").glob(f"{kind}-*")
+        made.rename(folder / name)
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     (yaml,) = re.findall(r"^```yaml\n(.*?)^```", readme, re.M | re.S)
     (folder / "my.yaml").write_text(yaml, encoding="utf-8")
@@ -85,8 +89,23 @@ def place(tmp_path_factory: pytest.TempPathFactory, data_root: Path) -> Path:
         x=random.integers(0, 255, (400, 8, 8), dtype=np.uint8),
         y=np.arange(400) % 4,
     )
+    put_texts(folder)
     shutil.copytree(REPOSITORY / "jobs", folder / "jobs")
     return folder
+
+
+def put_texts(folder: Path) -> None:
+    """Sentences as CoLA has them, and tagged words as CoNLL has them."""
+    sentences = "".join(f"x\t{n % 2}\t\tThey sat down {n} times.\n" for n in range(200))
+    words = "They O\nsat O\nin O\nKiel B-LOC\n\n" * 200
+    for path, text in (
+        ("CoLA/train.tsv", sentences),
+        ("CoLA/dev.tsv", sentences),
+        ("conll/train.txt", words),
+        ("conll/test.txt", words),
+    ):
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
 
 
 def short(words: list[str]) -> list[str]:
@@ -98,12 +117,18 @@ def short(words: list[str]) -> list[str]:
             settings |= SHORT_TEXT if name.startswith("pydocs") else SHORT
             if "tracking.uri" in settings:
                 settings["tracking.mlflow"] = "false"
+            if "/best/" in name:  # whichever trial is on the front
+                name = str(next(Path(name).parent.glob("*.yaml")))
             if "--address" in words:  # nobody's cluster is there
                 settings |= {"execution.backend": "local", "data": "digits"}
             if name.startswith("mnist"):
                 settings["optimizer.milestones"] = "[]"
             flags = [flag for flag in ("--json",) if flag in words]
             return ["heterofl-ray", "run", name, *setting_words(settings), *flags]
+        case ["heterofl-ray", "sweep", name, *_] if name.startswith("levels"):
+            return [*words, "--trials", "2", *setting_words(SHORT)]
+        case ["heterofl-ray", "compare", *_]:
+            return [*words, *setting_words(SHORT), "--seeds", "1"]
         case ["heterofl-ray", "data", "import", *_]:
             return [word.replace("PATH", "PATH.npz") for word in words]
         case ["python", *_]:

@@ -15,6 +15,7 @@ from heterofl_ray.execution.failures import ServerLost
 from heterofl_ray.execution.ray_pool import Pool, Task
 from heterofl_ray.execution.scheduling import admits
 from heterofl_ray.mixes import Level
+from heterofl_ray.submodels.selectors import Cut
 
 
 class FakeRay:
@@ -151,7 +152,9 @@ def test_a_task_that_found_a_full_gpu_is_done_again_alone(monkeypatch: pytest.Mo
 def test_a_gpu_that_is_always_full_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeRay(monkeypatch)
     pool = make_pool(fake, [Actor(READY, [full(), full()])], tries=2)
-    pool.submit([Task("work", job=TrainJob(3, Level("a", 1.0), (7,), 0.1), inputs=(), level="a")])
+    pool.submit(
+        [Task("work", job=TrainJob(3, Cut(Level("a", 1.0)), (7,), 0.1), inputs=(), level="a")]
+    )
     pool.turn()  # the worker arrives
     pool.turn()  # the first try
     with pytest.raises(RunFailed, match=r"lost 2 times \(gpu_full\)"):

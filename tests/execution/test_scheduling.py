@@ -5,13 +5,20 @@ import pytest
 from heterofl_ray.clients.jobs import ClientReport
 from heterofl_ray.execution.scheduling import CostEstimate, admits, group_clients, ranges
 from heterofl_ray.mixes import Level
+from heterofl_ray.submodels.selectors import Cut
 
 A, B = Level("a", 1.0), Level("b", 0.5)
 
 
 def test_groups_are_of_one_level_largest_first_in_order_of_client() -> None:
-    groups = group_clients([1, 4, 6, 7, 9], [B, A, B, B, A], size=2)
-    assert groups == [(A, (4, 9)), (B, (1, 6)), (B, (7,))]
+    a, b = Cut(A), Cut(B)
+    groups = group_clients([1, 4, 6, 7, 9], [b, a, b, b, a], size=2)
+    assert groups == [(a, (4, 9)), (b, (1, 6)), (b, (7,))]
+
+
+def test_clients_with_sub_models_of_their_own_are_groups_of_their_own() -> None:
+    cuts = [Cut(A, "random", 3, client) for client in (1, 4)]
+    assert group_clients([1, 4], cuts, size=2) == [(cuts[0], (1,)), (cuts[1], (4,))]
 
 
 def test_ranges_cover_everything_once() -> None:
