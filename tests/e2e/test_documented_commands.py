@@ -38,6 +38,8 @@ ELSEWHERE = {
     "heterofl-ray submit": "test_ray_jobs.py",
 }
 SHORT = {"rounds": "1", "local_epochs": "1", "network.hidden": "[8,8]"}
+ALONE = {"execution.address": "local"}
+"""A Ray of its own: one that other tests run beside these may end at any time."""
 SHORT_TEXT = {"rounds": "1", "fraction": "0.02", "network.layers": "1"}
 
 
@@ -75,7 +77,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, data_root: Path) -> Path:
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         settings = setting_words({"mix": "a-c-e", **SHORT})
         assert main(["run", "digits-dynamic", "--quiet", *settings]) == 0
-        settings = setting_words({"tracking.mlflow": "false", **SHORT})
+        settings = setting_words({"tracking.mlflow": "false", **SHORT, **ALONE})
         assert main(["sweep", "levels-digits", "--trials", "2", "--quiet", *settings]) == 0
     for kind, name in (("digits", RUN), ("sweep", SWEEP)):
         (made,) = (folder / "runs").glob(f"{kind}-*")
@@ -126,13 +128,19 @@ def short(words: list[str]) -> list[str]:
             flags = [flag for flag in ("--json",) if flag in words]
             return ["heterofl-ray", "run", name, *setting_words(settings), *flags]
         case ["heterofl-ray", "sweep", name, *_] if name.startswith("levels"):
-            return [*words, "--trials", "2", *setting_words(SHORT)]
+            return [*words, "--trials", "2", *setting_words(SHORT | ALONE)]
         case ["heterofl-ray", "compare", *_]:
             return [*words, *setting_words(SHORT), "--seeds", "1"]
         case ["heterofl-ray", "data", "import", *_]:
             return [word.replace("PATH", "PATH.npz") for word in words]
         case ["python", *_]:
-            return [*words, "--smoke", "--backend", "local", *setting_words({"rounds": "1"})]
+            return [
+                *words,
+                "--smoke",
+                "--backend",
+                "local",
+                *setting_words({"rounds": "1"} | ALONE),
+            ]
         case _:
             return words
 
