@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from functools import cache
 from pathlib import Path
@@ -50,6 +51,15 @@ def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data_root: Pat
     monkeypatch.setenv("HETEROFL_MLFLOW", "0")  # tests of tracking switch it on
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _loggers_on() -> None:
+    """Libraries that set logging up anew in one test must not silence our loggers in the next."""
+    logging.disable(logging.NOTSET)
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("heterofl_ray") and isinstance(logger, logging.Logger):
+            logger.disabled, logger.propagate = False, True
 
 
 @pytest.fixture(scope="session", autouse=True)
