@@ -112,9 +112,9 @@ def newest(folder: Path) -> Checkpoint:
     places = _places(folder)
     for place in reversed(places):
         try:
-            return Checkpoint(
-                _read_progress(place), _read(place, _PARAMETERS), _read_clients(place)
-            )
+            files = _read_manifest(place)["files"]
+            parameters = _read(place / _PARAMETERS, files[_PARAMETERS])
+            return Checkpoint(_read_progress(place), parameters, _read_clients(place, files))
         except DataError as error:
             warnings.warn(f"{error}; the checkpoint before it is used", stacklevel=2)
     if places:
@@ -157,15 +157,14 @@ def _read_progress(place: Path) -> Progress:
     )
 
 
-def _read(place: Path, name: str) -> Mapping[str, Tensor]:
-    expected = _read_manifest(place)["files"][name]
+def _read(path: Path, expected: str) -> Mapping[str, Tensor]:
     try:
-        found = _digest((place / name).read_bytes())
+        found = _digest(path.read_bytes())
     except OSError as error:
-        raise DataError(f"{place / name} cannot be read: {error.strerror}") from None
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
     if found != expected:
-        raise DataError(f"{place / name} is damaged: its checksum differs")
-    return state.load(place / name)
+        raise DataError(f"{path} is damaged: its checksum differs")
+    return state.load(path)
 
 
 # ---- what clients keep ----------------------------------------------------------------------
@@ -176,12 +175,12 @@ def _client_file(client: int, round_number: int) -> str:
     return f"client-{client:06d}-{round_number:06d}.safetensors"
 
 
-def _read_clients(place: Path) -> dict[int, ClientState]:
+def _read_clients(place: Path, files: Mapping[str, str]) -> dict[int, ClientState]:
     clients = {}
-    for name in _read_manifest(place)["files"]:
+    for name, digest in files.items():
         if name != _PARAMETERS:
             client, round_number = map(int, Path(name).stem.split("-")[1:])
-            clients[client] = ClientState(round_number, _read(place, name))
+            clients[client] = ClientState(round_number, _read(place / name, digest))
     return clients
 
 

@@ -38,6 +38,16 @@ def add_commands(
         subparser.set_defaults(**{chosen: command.execute})
 
 
+def add_set(parser: argparse.ArgumentParser, example: str) -> None:
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=f"change a setting, such as {example}; may be repeated",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on standard output, nothing else"

@@ -13,6 +13,7 @@ from heterofl_ray import preflight, presets
 from heterofl_ray.commands.base import (
     add_data_dir,
     add_json,
+    add_set,
     print_json,
     print_table,
     short_number,
@@ -48,13 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what all have in common: methods-digits, any other preset, or a YAML file",
     )
     add_choice(parser)
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="change a setting for all, such as rounds=50; may be repeated",
-    )
+    add_set(parser, "rounds=50, for all methods")
     add_execution(parser)
     add_data_dir(parser)
     add_json(parser)

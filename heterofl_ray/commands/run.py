@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heterofl_ray import preflight, presets
-from heterofl_ray.commands.base import add_data_dir, add_json, print_json, print_table
+from heterofl_ray.commands.base import add_data_dir, add_json, add_set, print_json, print_table
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.places import data_dir, stored
 
@@ -25,13 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PRESET_OR_YAML",
         help=f"a YAML file of settings, or one of: {', '.join(presets.PRESETS)}",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="change a setting, such as rounds=50 or optimizer.momentum=0; may be repeated",
-    )
+    add_set(parser, "rounds=50 or optimizer.momentum=0")
     add_execution(parser)
     add_data_dir(parser)
     add_json(parser)

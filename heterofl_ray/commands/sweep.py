@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heterofl_ray import preflight
-from heterofl_ray.commands.base import add_data_dir, add_json, print_json, print_table
+from heterofl_ray.commands.base import add_data_dir, add_json, add_set, print_json, print_table
 from heterofl_ray.commands.run import add_execution
 from heterofl_ray.data.places import data_dir, stored
 from heterofl_ray.errors import ConfigError
@@ -33,14 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--trials", metavar="N", help="points to train (sweep.trials)")
     parser.add_argument("--resume", metavar="SWEEP", help="go on with the sweep in this folder")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="change a setting, such as rounds=5, sweep.sampler=nsga2 or "
-        "'sweep.space.lr={low: 0.01, high: 0.1}'; may be repeated",
-    )
+    add_set(parser, "rounds=5, sweep.sampler=nsga2 or 'sweep.space.lr={low: 0.01, high: 0.1}'")
     add_execution(parser)
     add_data_dir(parser)
     add_json(parser)
@@ -117,7 +110,8 @@ def _best(arguments: argparse.Namespace) -> None:
     folder = Path(arguments.what[1])
     plan, _ = read_plan(folder)
 
-    from heterofl_ray.tuning.front import front_of, read_records, write_jobs
+    from heterofl_ray.reporting.sweep_records import read_records
+    from heterofl_ray.tuning.front import front_of, write_jobs
 
     records = read_records(folder)
     show_front(folder, records, write_jobs(folder, plan, front_of(records)), arguments.json)

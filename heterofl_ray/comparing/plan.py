@@ -5,7 +5,6 @@ Nothing here imports torch, so mistakes are answered at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,13 +67,12 @@ class ComparisonPlan:
         root = Path(self.base.tracking.root).expanduser()
         return root / f"compare-{self.base.data.replace(':', '-')}-{self.base.hash()[:8]}"
 
-    def config(self, method: str, seed: int, extra: Sequence[str] = ()) -> ExperimentConfig:
+    def config(self, method: str, seed: int) -> ExperimentConfig:
         place = self.folder / "runs" / method
         return self.base.override(
             [
                 f"method={ALIASES.get(method, method)}",
                 f"seed={seed}",
                 f"tracking.root={place}",
-                *extra,
             ]
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from heterofl_ray import preflight, presets
 from heterofl_ray.cli import Parser
-from heterofl_ray.commands.base import add_data_dir, add_json
+from heterofl_ray.commands.base import add_data_dir, add_json, add_set
 from heterofl_ray.commands.run import add_execution, execution_overrides
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data import catalog
@@ -39,13 +39,7 @@ def job_parser(about: str | None) -> argparse.ArgumentParser:
     parser = Parser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="change a setting, such as rounds=50; may be repeated",
-    )
+    add_set(parser, "rounds=50")
     parser.add_argument(
         "--smoke", action="store_true", help="a short try on embedded data: no download"
     )

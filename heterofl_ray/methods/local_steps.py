@@ -53,9 +53,9 @@ class OrderedDropoutJob(TrainJob):
         return OrderedDropoutTrainer(
             config.optimizer,
             getattr(torch, config.execution.precision),
-            widths,
-            bench.streams.numpy("ordered-dropout", self.round_number, client),
-            config.fjord,
+            widths=widths,
+            random=bench.streams.numpy("ordered-dropout", self.round_number, client),
+            method=config.fjord,
         )
 
 

@@ -14,7 +14,7 @@ from heterofl_ray.errors import ConfigError
 from heterofl_ray.models.layers import Scaler, embedding, layer_norm, linear
 from heterofl_ray.models.layout import Fixed, Labels, channels, in_block
 from heterofl_ray.models.spec import ModelSpec
-from heterofl_ray.models.transformer import EncoderLayer
+from heterofl_ray.models.transformer import encoder_layers
 
 PARTS = 2
 _SPREAD = 0.02
@@ -35,20 +35,7 @@ class Encoder(nn.Module):
         self.positions = in_block(embedding(Fixed(spec.input_shape[-1]), stream), 0, "positions")
         self.parts = in_block(embedding(Fixed(PARTS), stream), 0, "parts")
         self.norm = in_block(layer_norm(stream, network.norm_eps), 0, "norm")
-        self.layers = nn.ModuleList(
-            in_block(
-                EncoderLayer(
-                    stream,
-                    channels(f"layer{index}.heads", network.embedding, rate, network.heads),
-                    channels(f"layer{index}.feedforward", network.feedforward, rate),
-                    scaler,
-                    network.dropout,
-                    network.norm_eps,
-                ),
-                index + 1,
-            )
-            for index in range(spec.depth or network.layers)
-        )
+        self.layers = nn.ModuleList(encoder_layers(spec, rate, stream, scaler, network.norm_eps))
         hidden = channels("pooler", network.embedding, rate)
         self.pooler = None if spec.per_token else linear(stream, hidden)
         self.classifier = linear(stream if spec.per_token else hidden, Labels(spec.outputs))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -66,6 +68,23 @@ class EncoderLayer(nn.Module):
         return out
 
 
+def encoder_layers(
+    spec: ModelSpec, rate: float, stream: Channels, scaler: nn.Module, eps: float = 1e-5
+) -> Iterator[EncoderLayer]:
+    """The model's layers from the bottom, as many as its depth says; each is a block."""
+    network = spec.network
+    for index in range(spec.depth or network.layers):
+        layer = EncoderLayer(
+            stream,
+            channels(f"layer{index}.heads", network.embedding, rate, network.heads),
+            channels(f"layer{index}.feedforward", network.feedforward, rate),
+            scaler,
+            network.dropout,
+            eps,
+        )
+        yield in_block(layer, index + 1)
+
+
 class Transformer(nn.Module):
     """Tokens in, logits over the vocabulary out, for every position.
 
@@ -82,21 +101,7 @@ class Transformer(nn.Module):
         self.tokens = in_block(embedding(Labels(spec.outputs, extra=1), stream), 0, "tokens")
         self.positions = in_block(embedding(Fixed(spec.input_shape[0]), stream), 0, "positions")
         self.norm = in_block(layer_norm(stream), 0, "norm")
-        self.encoder = nn.Sequential(
-            *(
-                in_block(
-                    EncoderLayer(
-                        stream,
-                        channels(f"layer{index}.heads", network.embedding, rate, network.heads),
-                        channels(f"layer{index}.feedforward", network.feedforward, rate),
-                        scaler,
-                        network.dropout,
-                    ),
-                    index + 1,
-                )
-                for index in range(spec.depth or network.layers)
-            )
-        )
+        self.encoder = nn.Sequential(*encoder_layers(spec, rate, stream, scaler))
         hidden = channels("decoder", network.embedding, rate)
         self.decoder1 = linear(stream, hidden)
         self.decoder_norm = layer_norm(hidden)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.reporting.comparison import Comparison
@@ -20,6 +21,7 @@ from heterofl_ray.reporting.tables import Table, has_costs, levels_table, saving
 from heterofl_ray.reporting.timing import time_spent
 
 FORMATS = ("png", "svg")
+T = TypeVar("T")
 
 _FIGURES: dict[str, Callable[[Comparison], Plot]] = {
     "Learning curves": learning_curves,
@@ -64,20 +66,35 @@ def make_report(
             raise ConfigError.unknown("--format", name, FORMATS)
     folders = find_runs(runs)
     compared = Comparison.of(open_runs(folders))
-    plots = list(first)
+    drawn, left_out = draw_all(_FIGURES, compared)
+    plots = [*first, *drawn]
+    text = render(Report(compared, plots, _tables(compared), left_out))
+    page = write_all(out, plots, formats, text)
+    return Written(page, folders, [plot.name for plot in plots], left_out)
+
+
+def draw_all(
+    figures: Mapping[str, Callable[[T], Plot]], subject: T
+) -> tuple[list[Plot], dict[str, str]]:
+    """The figures that can be made of ``subject``; titles of the others, and why not."""
+    plots: list[Plot] = []
     left_out: dict[str, str] = {}
-    for title, draw in _FIGURES.items():
+    for title, draw in figures.items():
         try:
-            plots.append(draw(compared))
+            plots.append(draw(subject))
         except Missing as reason:
             left_out[title] = str(reason)
+    return plots, left_out
+
+
+def write_all(out: Path, plots: Sequence[Plot], formats: Sequence[str], text: str) -> Path:
+    """The figures' files and the page; the page's path."""
     out.mkdir(parents=True, exist_ok=True)
     for plot in plots:
         plot.save(out, formats)
     page = out / "index.html"
-    text = render(Report(compared, plots, _tables(compared), left_out))
     page.write_text(text, encoding="utf-8")
-    return Written(page, folders, [plot.name for plot in plots], left_out)
+    return page
 
 
 def _tables(compared: Comparison) -> dict[str, Table]:

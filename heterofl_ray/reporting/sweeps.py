@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -10,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from heterofl_ray import __version__
-from heterofl_ray.errors import DataError
 from heterofl_ray.reporting.page import figure_section, left_out_section, table_html
-from heterofl_ray.reporting.report import FORMATS, Written
-from heterofl_ray.reporting.runs import Missing
+from heterofl_ray.reporting.report import FORMATS, Written, draw_all, write_all
 from heterofl_ray.reporting.style import Plot, brief
 from heterofl_ray.reporting.stylesheet import STYLESHEET
 from heterofl_ray.reporting.sweep_plots import coordinates_plot, front_plot, importance_plot
+from heterofl_ray.reporting.sweep_records import read_records
 from heterofl_ray.reporting.tables import Table
 
-TRIALS = "trials.json"
 _FIGURES = {
     "The front": front_plot,
     "How much each setting matters": importance_plot,
@@ -46,30 +43,14 @@ class Sweep:
 
 
 def open_sweep(folder: Path) -> Sweep:
-    try:
-        records = json.loads((folder / TRIALS).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"{folder}: this sweep has no trial yet") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{folder / TRIALS} is damaged: {error}") from None
-    return Sweep(folder, records)
+    return Sweep(folder, read_records(folder))
 
 
 def write_sweep_report(folder: Path, out: Path, formats: Sequence[str] = FORMATS) -> Written:
     """Write ``index.html`` and the figures of a sweep into ``out``."""
     sweep = open_sweep(folder)
-    plots: list[Plot] = []
-    left_out: dict[str, str] = {}
-    for title, draw in _FIGURES.items():
-        try:
-            plots.append(draw(sweep))
-        except Missing as reason:
-            left_out[title] = str(reason)
-    out.mkdir(parents=True, exist_ok=True)
-    for plot in plots:
-        plot.save(out, formats)
-    page = out / "index.html"
-    page.write_text(_page(sweep, plots, left_out), encoding="utf-8")
+    plots, left_out = draw_all(_FIGURES, sweep)
+    page = write_all(out, plots, formats, _page(sweep, plots, left_out))
     runs = [folder / run for trial in sweep.records["trials"] for run in trial["runs"]]
     return Written(page, runs, [plot.name for plot in plots], left_out)
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 CONFIG = "config.yaml"
 HISTORY = "history.parquet"
 REPORT = "report"
-TRIALS_FILE = "trials.json"
 """In a sweep's folder."""
 COMPARISON_FILE = "comparison.json"
 """In a comparison's folder."""

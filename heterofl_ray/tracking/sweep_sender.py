@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heterofl_ray.reporting.folders import is_sweep
+from heterofl_ray.reporting.sweep_records import TRIALS_FILE
 from heterofl_ray.tracking import events, journal
-from heterofl_ray.tracking.folder import COMPARISON_FILE, REPORT, TRIALS_FILE
+from heterofl_ray.tracking.folder import COMPARISON_FILE, REPORT
 from heterofl_ray.tracking.journal import Event, Sent
 from heterofl_ray.tracking.sender import Sender, has_ended
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from heterofl_ray.errors import DataError
-from heterofl_ray.tracking.folder import TRIALS_FILE
 from heterofl_ray.tuning.plan import SweepPlan
 
 BEST = "best"
@@ -19,16 +16,6 @@ def front_of(records: Mapping[str, Any]) -> list[dict[str, Any]]:
     first = records["objectives"][0]
     chosen = [trial for trial in records["trials"] if trial["number"] in records["front"]]
     return sorted(chosen, key=lambda t: t["values"][first["name"]], reverse=first["larger"])
-
-
-def read_records(folder: Path) -> dict[str, Any]:
-    try:
-        records = json.loads((folder / TRIALS_FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"{folder}: this sweep has no trial yet") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{folder / TRIALS_FILE} is damaged: {error}") from None
-    return dict(records)
 
 
 def figure(value: Any) -> str:

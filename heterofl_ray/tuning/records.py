@@ -13,7 +13,8 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from heterofl_ray.tracking.folder import TRIALS_FILE, partial
+from heterofl_ray.reporting.sweep_records import TRIALS_FILE
+from heterofl_ray.tracking.folder import partial
 from heterofl_ray.tuning.importance import aligned, features_of, importance
 from heterofl_ray.tuning.plan import SweepPlan
 from heterofl_ray.tuning.study import quiet, was_begun

@@ -29,26 +29,23 @@ REDUCTION = 3
 
 
 def make_scheduler(plan: SweepPlan) -> Any:
-    mode = "max" if larger_is_better(plan.base) else "min"
+    watched = {
+        "time_attr": "round",
+        "metric": "score",
+        "mode": "max" if larger_is_better(plan.base) else "min",
+        "grace_period": plan.settings.grace,
+    }
     match plan.settings.stopping:
         case "asha":
             return AsyncHyperBandScheduler(
-                time_attr="round",
-                metric="score",
-                mode=mode,
+                **watched,
                 max_t=plan.base.rounds,
-                grace_period=plan.settings.grace,
                 reduction_factor=REDUCTION,
                 stop_last_trials=False,
             )
         case "median":
-            return MedianStoppingRule(
-                time_attr="round",
-                metric="score",
-                mode=mode,
-                grace_period=plan.settings.grace,
-                min_time_slice=math.inf,  # no trial is paused: it would have to begin again
-            )
+            # without a time slice no trial is paused: it would have to begin again
+            return MedianStoppingRule(**watched, min_time_slice=math.inf)
         case _:
             return FIFOScheduler()
 

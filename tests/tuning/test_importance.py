@@ -8,7 +8,8 @@ import pytest
 
 from heterofl_ray import presets
 from heterofl_ray.errors import DataError
-from heterofl_ray.tuning.front import counts, figure, front_of, read_records, write_jobs
+from heterofl_ray.reporting.sweep_records import read_records
+from heterofl_ray.tuning.front import counts, figure, front_of, write_jobs
 from heterofl_ray.tuning.importance import aligned, features_of, importance
 
 from .conftest import MakePlan

@@ -4,7 +4,8 @@
 device, so that equal configs give equal bytes; the rule comes from the speed suite:
 
 - on a CPU, steps of images are compiled when a run has enough of them at a level to pay for the
-  compiler (under a minute per level, once per machine), and laid out channels last otherwise;
+  compiler (under a minute per level, once per machine), and laid out channels last otherwise,
+  but for narrow levels that the library would crash on so: these train plain;
 - on a GPU, clients of images that share a job are trained together;
 - text stays plain: its time is in large matrix products, and its dropout is drawn step by step.
 """

@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from heterofl_ray.clients.losses import Objective
-from heterofl_ray.clients.trainers.base import Batch, lower, mean_loss
-from heterofl_ray.clients.trainers.plain import make_optimizer
+from heterofl_ray.clients.trainers.base import Batch, lower
+from heterofl_ray.clients.trainers.plain import PlainTrainer
 from heterofl_ray.method_settings import FjordConfig
-from heterofl_ray.setting_groups import OptimizerConfig
 from heterofl_ray.submodels.plan import SubmodelPlan
 
 
@@ -42,46 +41,27 @@ class Width:
         return outputs.to(next(iter(part.values())).dtype)
 
 
-@dataclass(frozen=True)
-class OrderedDropoutTrainer:
-    settings: OptimizerConfig
-    precision: torch.dtype
+@dataclass(frozen=True, kw_only=True)
+class OrderedDropoutTrainer(PlainTrainer):
+    """The plain trainer's steps, each with the loss of a drawn width."""
+
     widths: Sequence[Width]
     """The client's own, then all that are narrower."""
     random: np.random.Generator
     method: FjordConfig
-
-    def prepare(self, model: nn.Module, objective: Objective) -> None:
-        """Nothing takes long."""
 
     def train(
         self, model: nn.Module, batches: Iterable[Batch], objective: Objective, lr: float
     ) -> float:
         for width in self.widths:
             width.model.train()
-        parameters = dict(model.named_parameters())
-        optimizer = make_optimizer(model, self.settings, lr)
-        losses, sizes = [], []
-        for inputs, targets in batches:
-            optimizer.zero_grad(set_to_none=True)
-            drawn = self.widths[int(self.random.integers(len(self.widths)))]
-            loss = self._loss(drawn, parameters, inputs, targets, objective)
-            loss.backward()
-            if self.settings.clip_norm:
-                nn.utils.clip_grad_norm_(model.parameters(), self.settings.clip_norm)
-            optimizer.step()
-            losses.append(loss.detach())
-            sizes.append(targets.numel())
-        return mean_loss(losses, sizes)
+        return super().train(model, batches, objective, lr)
 
-    def _loss(
-        self,
-        drawn: Width,
-        parameters: Mapping[str, Tensor],
-        inputs: Tensor,
-        targets: Tensor,
-        objective: Objective,
+    def loss(
+        self, model: nn.Module, objective: Objective, inputs: Tensor, targets: Tensor
     ) -> Tensor:
+        parameters = dict(model.named_parameters())
+        drawn = self.widths[int(self.random.integers(len(self.widths)))]
         answers = drawn.outputs(parameters, inputs, self.precision)
         own, share = self.widths[0], self.method.distillation
         if not share or drawn is own:

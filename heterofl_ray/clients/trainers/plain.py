@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from heterofl_ray.clients.losses import Objective
 from heterofl_ray.clients.trainers.base import Batch, lower, mean_loss
@@ -29,9 +29,7 @@ class PlainTrainer:
         losses, sizes = [], []
         for inputs, targets in batches:
             optimizer.zero_grad(set_to_none=True)
-            with lower(self.precision, inputs.device):
-                outputs = model(inputs)
-            loss = objective(outputs.to(next(model.parameters()).dtype), targets)
+            loss = self.loss(model, objective, inputs, targets)
             loss.backward()
             if self.settings.clip_norm:
                 nn.utils.clip_grad_norm_(model.parameters(), self.settings.clip_norm)
@@ -39,6 +37,14 @@ class PlainTrainer:
             losses.append(loss.detach())
             sizes.append(targets.numel())
         return mean_loss(losses, sizes)
+
+    def loss(
+        self, model: nn.Module, objective: Objective, inputs: Tensor, targets: Tensor
+    ) -> Tensor:
+        """Of one batch, with gradients."""
+        with lower(self.precision, inputs.device):
+            outputs = model(inputs)
+        return objective(outputs.to(next(model.parameters()).dtype), targets)
 
 
 def make_optimizer(model: nn.Module, settings: OptimizerConfig, lr: float) -> torch.optim.Optimizer:

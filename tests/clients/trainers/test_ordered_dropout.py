@@ -46,7 +46,11 @@ def make(bench: Workbench, widths: list[int], **method: float) -> OrderedDropout
     plans = [SubmodelPlan.of(own, leading(own, bench.layout(level))) for level in levels]
     models = [Width(bench.model(level), p) for level, p in zip(levels, plans, strict=True)]
     return OrderedDropoutTrainer(
-        SGD, torch.float32, models, Drawn(widths), FjordConfig.from_dict(method)
+        SGD,
+        torch.float32,
+        widths=models,
+        random=Drawn(widths),
+        method=FjordConfig.from_dict(method),
     )
 
 
@@ -105,12 +109,12 @@ def test_a_taught_step_trains_both_widths_and_the_teacher_is_not_taught(
     bench, start, batches = setup(tiny, data_root)
     trainer = make(bench, [1], distillation=0.3, temperature=2.0)
     inputs, targets = batches[0]
-    leaves = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
     for width in trainer.widths:
         width.model.train()
-    objective = Objective.masked(None, 10, CPU)
-    trainer._loss(trainer.widths[1], leaves, inputs, targets, objective).backward()  # type: ignore[no-untyped-call]
-    found = {name: leaf.grad for name, leaf in leaves.items()}
+    model, objective = bench.model(tiny.levels.largest), Objective.masked(None, 10, CPU)
+    model.zero_grad()
+    trainer.loss(model, objective, inputs, targets).backward()  # type: ignore[no-untyped-call]
+    found = {name: parameter.grad for name, parameter in model.named_parameters()}
 
     again = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
     full = trainer.widths[0].outputs(again, inputs, torch.float32)
