@@ -12,7 +12,7 @@ from heterofl_ray.commands.base import add_json, print_json
 from heterofl_ray.commands.track_status import check_recorded, status_of
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError, DataError, RunFailed
-from heterofl_ray.setting_groups import check_tracking_uri
+from heterofl_ray.setting_groups import check_tracking_uri, refuse_password
 from heterofl_ray.tracking import events, journal
 from heterofl_ray.tracking.folder import COMPARISON_FILE, TRACKING
 from heterofl_ray.tracking.sender import Sender, has_ended, prepare
@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> None:
     folders = _folders(arguments)
     check_tracking_uri("--uri", arguments.uri)
+    refuse_password("--uri", arguments.uri)
     for folder in folders:
         check_recorded(folder)
     prepare()

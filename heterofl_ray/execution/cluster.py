@@ -11,6 +11,7 @@ import ray
 
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
+from heterofl_ray.execution.authentication import WANTS_TOKEN, ensure_token, is_refused
 
 # A run keeps few and small objects there; Ray spills to disk beyond it.
 OBJECT_STORE_BYTES = 2 * 1024**3
@@ -48,18 +49,21 @@ def connect(config: ExperimentConfig) -> bool:
         _check_same(address)
         return False
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    named = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
     try:
         if address != "local":
-            _check_answers(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
+            _check_answers(named)
             ray.init(address=address, **quiet)
             return False
+    except PermissionError as error:
+        raise ConfigError.of("execution.address", named, str(error)) from None
     except (ConnectionError, ValueError, RuntimeError) as error:
-        if address != "auto" or os.environ.get("RAY_ADDRESS"):
+        if named:
             reason = str(error).splitlines()[0]
-            shown = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
             raise ConfigError.of(
-                "execution.address", shown, f"no Ray cluster answers there ({reason})"
+                "execution.address", named, f"no Ray cluster answers there ({reason})"
             ) from None
+    ensure_token()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     cpus = os.cpu_count() or 1
     if config.execution.workers == "auto" or 2 * int(config.execution.workers) >= cpus:
@@ -84,6 +88,8 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise ConnectionError(getattr(error, "strerror", None) or str(error)) from None
+    if "://" not in address and is_refused(address, ANSWER_SECONDS):
+        raise PermissionError(f"the Ray there {WANTS_TOKEN}")
 
 
 def _check_same(address: str) -> None:

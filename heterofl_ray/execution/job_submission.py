@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import math
 import os
@@ -19,14 +20,18 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ray.exceptions import AuthenticationError
 from ray.job_submission import JobStatus, JobSubmissionClient
 
 from heterofl_ray.errors import ConfigError, RunFailed
+from heterofl_ray.execution.authentication import MODE, TOKEN, TOKEN_PATH, WANTS_TOKEN, find_token
+from heterofl_ray.execution.authentication import headers as showing
 
 DEFAULT_SERVER = "http://127.0.0.1:8265"
 OBJECT_STORE_BYTES = 512 * 1024**2
@@ -49,6 +54,8 @@ class JobServer:
     def client(self) -> JobSubmissionClient:
         try:
             return JobSubmissionClient(self.url, headers=dict(self.headers))
+        except AuthenticationError:
+            raise ConfigError.of("--address", self.url, f"the Ray there {WANTS_TOKEN}") from None
         except (ConnectionError, RuntimeError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise ConfigError.of(
@@ -74,7 +81,19 @@ def running_server(address: str | None) -> JobServer | None:
         raise ConfigError.of(
             "--address", given, f"no Ray job server answers there ({reason})"
         ) from None
-    return JobServer(url.rstrip("/"))
+    server = JobServer(url.rstrip("/"))
+    if server.on_this_machine and MODE not in os.environ and _asks_for_token(server.url):
+        return JobServer(server.url, showing(find_token() or ""))
+    return server
+
+
+def _asks_for_token(url: str) -> bool:
+    """What Ray tells everybody. Its own client shows a token only where RAY_AUTH_MODE is set."""
+    try:
+        with urllib.request.urlopen(f"{url}/api/authentication_mode", timeout=3.0) as answer:
+            return bool(json.load(answer)["authentication_mode"] == "token")
+    except (OSError, ValueError, TypeError, LookupError):
+        return False  # whatever it is, it will be asked again
 
 
 @contextmanager
@@ -105,8 +124,7 @@ def local_ray() -> Iterator[JobServer]:
             env=_environment(token),
         )
     try:
-        headers = {"Authorization": f"Bearer {token.read_text()}"}
-        server = JobServer(f"http://127.0.0.1:{dashboard}", headers)
+        server = JobServer(f"http://127.0.0.1:{dashboard}", showing(token.read_text()))
         _wait_until_ready(server, process, log)
         yield server
     finally:
@@ -116,12 +134,14 @@ def local_ray() -> Iterator[JobServer]:
 
 def _environment(token: Path) -> dict[str, str]:
     """Ours without what names another Ray, with this Python first and the token's place."""
-    kept = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    others = ("RAY_ADDRESS", TOKEN)
+    kept = {name: value for name, value in os.environ.items() if name not in others}
     return {
         **kept,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}",
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN_PATH": str(token),
+        MODE: "token",
+        TOKEN_PATH: str(token),
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # loopback alone, as is usual elsewhere
         "RAY_USAGE_STATS_ENABLED": "0",
     }
 

@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,7 +121,8 @@ class Sender:
 
     def _note(self, **changes: str | int) -> None:
         self.sent = dataclasses.replace(self.sent, **changes)  # type: ignore[arg-type]
-        self.sent.write(self.folder)
+        with suppress(OSError):  # a full disk: what is sent again counts once
+            self.sent.write(self.folder)
 
 
 def _flush(path: Path) -> None:
@@ -208,8 +210,12 @@ def prepare() -> None:
 
 def _reason(error: Exception, address: str) -> str:
     """One line, also for a server that is not there, about which libraries write a page."""
+    from mlflow.exceptions import MlflowException
     from requests import RequestException
 
+    if isinstance(error, MlflowException) and error.error_code == "UNAUTHENTICATED":
+        names = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        return f"{address} asks for another name and password than {names} give"
     behind: BaseException | None = error
     while behind is not None:
         if isinstance(behind, RequestException):

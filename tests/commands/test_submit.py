@@ -43,6 +43,37 @@ def other_server() -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.fixture
+def guarded_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """Answers like Ray's dashboard: a version to those who show the token 'right'."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            token = self.headers.get("Authorization")
+            if self.path == "/api/authentication_mode":
+                self.reply(200, {"authentication_mode": "token"})
+            elif token is None or token != "Bearer right":
+                self.reply(401 if token is None else 403, {})
+            else:
+                self.reply(200, {"ray_version": "2.60.0"})
+
+        def reply(self, code: int, answer: dict[str, str]) -> None:
+            self.send_response(code)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *_: Any) -> None:
+            return None
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
 def closed_port() -> int:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
@@ -97,6 +128,36 @@ def test_an_address_of_something_else(
     assert error[0] == f"submitting {job} to Ray at {other_server}"
     assert "no Ray job server answers there" in error[1]
     assert len(error) == 2
+
+
+@pytest.mark.parametrize("token", ["", "wrong"])
+def test_a_ray_that_asks_for_a_token_we_do_not_have(
+    token: str,
+    guarded_server: str,
+    job: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", token)
+    assert main(["submit", job, "--address", guarded_server]) == 2
+    told = capsys.readouterr().err.splitlines()[1:]
+    assert len(told) == 1
+    assert "the Ray there asks for a token, and has not seen its own: set RAY_AUTH_MODE" in told[0]
+
+
+def test_a_ray_of_this_machine_is_shown_the_token_unasked(
+    guarded_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Ray does for a cluster it finds by itself; never to another machine."""
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("right")
+    server = job_submission.running_server(guarded_server)
+    assert server is not None
+    server.client()
+    monkeypatch.setattr(JobServer, "on_this_machine", False)
+    elsewhere = job_submission.running_server(guarded_server)
+    assert elsewhere is not None
+    assert elsewhere.headers == {}
 
 
 # ---- what is handed over -------------------------------------------------------------------

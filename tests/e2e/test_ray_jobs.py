@@ -12,8 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -35,6 +37,8 @@ SMALL = [
 class Head:
     url: str
     environment: dict[str, str]
+    folder: Path
+    token: str
 
 
 def free_ports(count: int) -> list[int]:
@@ -63,6 +67,7 @@ def head() -> Iterator[Head]:
     """A Ray head as an operator starts it, with a token of its own."""
     folder = Path(tempfile.mkdtemp(prefix="r"))  # sockets have short names: pytest's is too long
     token = folder / "token"
+    token.touch(mode=0o600)
     token.write_text(secrets.token_hex(32))
     environment = {
         **os.environ,
@@ -96,7 +101,7 @@ def head() -> Iterator[Head]:
             assert process.poll() is None, (folder / "log").read_text()
             assert time.monotonic() < limit
             time.sleep(0.3)
-        yield Head(f"http://127.0.0.1:{dashboard}", environment)
+        yield Head(f"http://127.0.0.1:{dashboard}", environment, folder, token.read_text())
     finally:
         end(process)
         shutil.rmtree(folder, ignore_errors=True)
@@ -117,6 +122,7 @@ def test_ray_job_submit_gives_the_run_commands_bytes(
     done = subprocess.run(
         [
             *(str(BIN / "ray"), "job", "submit", "--address", head.url, "--working-dir", "."),
+            *("--runtime-env-json", '{"env_vars": {"HETEROFL_MLFLOW": "1"}}'),
             *("--", "python", "jobs/wikitext_dynamic.py", "--smoke", "--json"),
             *("--set", f"tracking.root={runs}", "--data-dir", str(data_root), *SMALL),
         ],
@@ -135,6 +141,58 @@ def test_ray_job_submit_gives_the_run_commands_bytes(
     smoke = ["--set", "evaluate_every=2"]
     assert main(["run", "pydocs-dynamic", *smoke, *SMALL, "--quiet", "--json"]) == 0
     assert job["model_sha256"] == last_json(capsys.readouterr().out)["model_sha256"]
+
+    assert (runs / "mlflow.db").stat().st_size > 0
+    assert head.token not in done.stdout + done.stderr
+    assert files_with(head.token, runs) == []
+    assert files_with(head.token, head.folder) == [head.folder / "token"]
+    words = [word for process in psutil.process_iter() for word in words_of(process)]
+    assert not any(head.token in word for word in words)
+
+
+def files_with(secret: str, folder: Path) -> list[Path]:
+    """Results, checkpoints, databases, logs: every file below ``folder`` that has it."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return [path for path in files if secret.encode() in path.read_bytes()]
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("token", "status"),
+    [(None, 401), ("0" * 64, 403), ("right", 200)],
+    ids=["none", "wrong", "right"],
+)
+def test_no_job_is_taken_without_the_token(head: Head, token: str | None, status: int) -> None:
+    shown = head.token if token == "right" else token
+    question = urllib.request.Request(
+        f"{head.url}/api/jobs/",
+        data=json.dumps({"entrypoint": "true"}).encode(),
+        headers={"Content-Type": "application/json"}
+        | ({"Authorization": f"Bearer {shown}"} if shown else {}),
+    )
+    try:
+        with urllib.request.urlopen(question, timeout=60) as answer:
+            found = answer.status
+    except urllib.error.HTTPError as error:
+        found = error.code
+    assert found == status
+
+
+def test_submit_says_in_one_line_that_the_token_is_missing(head: Head) -> None:
+    open_minded = {**head.environment, "RAY_AUTH_MODE": "disabled"}
+    done = submit(
+        replace(head, environment=open_minded), "jobs/mnist_dynamic.py", "--address", head.url
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("heterofl-ray: error: --address=")
+    assert "the Ray there asks for a token" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def submit(head: Head, *words: str) -> subprocess.CompletedProcess[str]:

@@ -56,6 +56,22 @@ def test_addresses_that_are_no_server_and_no_database(uri: str) -> None:
         TrackingConfig(uri=uri)
 
 
+@pytest.mark.parametrize("uri", ["https://me:secret@host:5000", "postgresql://me:secret@host/x"])
+def test_settings_are_no_place_for_a_password(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are written into the run's folder and its page in MLflow."""
+    for words in (
+        ["run", "digits-dynamic", "--set", f"tracking.uri={uri}"],
+        ["track", "sync", "--all", "--root", ".", "--uri", uri],
+    ):
+        assert main(words) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert "no place for a password" in error
+        assert "MLFLOW_TRACKING_PASSWORD" in error
+        assert "secret" not in error
+    assert TrackingConfig(uri="postgresql://me@host/x").uri == "postgresql://me@host/x"
+
+
 def test_an_experiment_has_a_name() -> None:
     with pytest.raises(ConfigError, match=r"tracking\.experiment"):
         TrackingConfig(experiment=" ")

@@ -18,10 +18,11 @@ def start(config: ExperimentConfig, folder: Path) -> events.Event:
     return events.start(config, folder, INFO, folder / "digits-0123456789abcdef")
 
 
-def test_every_setting_is_a_parameter_but_the_address(tmp_path: Path) -> None:
-    config = ExperimentConfig(mix="a-c").override(
-        ["tracking.uri=http://me:secret@host", "network.hidden=[8,16]"]
-    )
+def test_every_setting_is_a_parameter_but_the_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@host")
+    config = ExperimentConfig(mix="a-c").override(["network.hidden=[8,16]"])
     event = start(config, tmp_path)
     assert set(event["params"]) == set(describe(config)) - {"tracking.uri"}
     assert event["params"]["mix"] == "a-c"

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# A head and some workers on this machine, each a node of its own, until Ctrl-C.   up.sh [WORKERS]
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+workers=${1:-2}
+cpus=$(($(nproc) / (workers + 1)))
+size=(--num-cpus="$((cpus > 0 ? cpus : 1))" --object-store-memory=500000000)
+folder=$(mktemp -d /tmp/nodes.XXXX) # one for each worker, as if on a disk of its own
+nodes=()
+stop() {
+    trap '' INT TERM
+    kill "${nodes[@]}" 2>/dev/null || true
+    wait
+    rm -rf "$folder"
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+"$here/head.sh" "${size[@]}" &
+nodes+=($!)
+until (: </dev/tcp/127.0.0.1/6379) 2>/dev/null; do
+    kill -0 "${nodes[0]}" 2>/dev/null || exit 1
+    sleep 0.3
+done
+for ((i = 0; i < workers; i++)); do
+    "$here/worker.sh" 127.0.0.1:6379 "${size[@]}" --temp-dir="$folder/$i" &
+    nodes+=($!)
+done
+wait -n # one that ends ends them all
