@@ -13,7 +13,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from heterofl_ray.aggregation.noise import SumNoise
 from heterofl_ray.aggregation.overlap import OverlapMean
+from heterofl_ray.aggregation.robust import OverlapMiddle
 from heterofl_ray.aggregation.server_optimizers import ServerOptimizer
 from heterofl_ray.clients.group_sum import GroupUpdate
 from heterofl_ray.clients.workbench import Workbench, resolve_device
@@ -46,9 +48,14 @@ class ParameterServer:
         self.parameters = {name: initial[name].to(self._device) for name in self._layout}
         self._plans: dict[Cut, SubmodelPlan] = {}
         self._optimizer = ServerOptimizer(config.server, self.parameters)
-        self._mean = OverlapMean(
-            self._layout, self.parameters, getattr(torch, config.server.accumulate)
-        )
+        self._mean = self._make_mean()
+
+    def _make_mean(self) -> OverlapMean | OverlapMiddle:
+        server = self._bench.config.server
+        dtype: torch.dtype = getattr(torch, server.accumulate)
+        if server.robust != "none":
+            return OverlapMiddle(server, self._layout, dtype)
+        return OverlapMean(self._layout, self.parameters, dtype)
 
     @property
     def state(self) -> dict[str, Tensor]:
@@ -74,12 +81,14 @@ class ParameterServer:
         """Forget what was added since the last commit."""
         self._mean.clear()
 
-    def commit(self) -> None:
+    def commit(self, round_number: int) -> None:
         """End the round: every element becomes the mean over the clients that hold it.
 
         Or goes in the mean's direction, where there is a server optimiser.
         """
-        self._mean.commit(self.parameters, self._optimizer.step)
+        privacy, streams = self._bench.config.privacy, self._bench.streams
+        noise = SumNoise(privacy, streams, round_number) if privacy.on else None
+        self._mean.commit(self.parameters, self._optimizer.step, noise)
         self._plans = {cut: plan for cut, plan in self._plans.items() if cut.round_number is None}
 
     def load(self, state: Mapping[str, Tensor]) -> None:

@@ -22,6 +22,7 @@ from heterofl_ray.submodels.plan import Picked, Selection, SubmodelPlan, Window,
 Parameters = Mapping[str, Tensor]
 Selections = tuple[Selection, ...]
 Step = Callable[[str, Tensor, Tensor, Tensor], None]
+Noise = Callable[[str, Tensor], Tensor]
 
 
 class OverlapMean:
@@ -42,12 +43,7 @@ class OverlapMean:
             )
             for name, tensor in parameters.items()
         }
-        self._label_axes = {
-            name: (place, axis)
-            for name, axes in layout.items()
-            for place, axis in enumerate(axes)
-            if isinstance(axis, Labels)
-        }
+        self._label_axes = label_axes(layout)
         self._fused = kernels.available() and any(t.is_cuda for t in parameters.values())
         # for as long as somebody has the plan: some are made for one round
         self._windows = WeakKeyDictionary[SubmodelPlan, dict[str, Window]]()
@@ -73,9 +69,8 @@ class OverlapMean:
             window, chosen = self._windows[plan][name], plan.selections[name]
             if labels is not None and label_weights is not None and name in self._label_axes:
                 place, axis = self._label_axes[name]
-                rows = Picked(with_extra(labels, axis))
                 held = _along(place, len(chosen), label_weights, axis.extra, weight)
-                selections = (*chosen[:place], rows, *chosen[place + 1 :])
+                selections = with_rows(chosen, place, axis, labels)
                 self._add_both(name, selections, values, held)
             elif self._fused:
                 held = torch.full([1] * len(chosen), weight, device=window.view.device)
@@ -85,10 +80,13 @@ class OverlapMean:
                 key = (plan, name)
                 self._weights[key] = self._weights.get(key, 0.0) + weight
 
-    def commit(self, parameters: Parameters, step: Step | None = None) -> None:
+    def commit(
+        self, parameters: Parameters, step: Step | None = None, noise: Noise | None = None
+    ) -> None:
         """Write the means into ``parameters`` in place, then `clear`.
 
-        ``step(name, parameter, means, held)`` does the writing in another way.
+        ``step(name, parameter, means, held)`` does the writing in another way. ``noise(name,
+        sums)`` is added to the sums: a mean's noise is smaller the more clients hold the element.
         """
         for (plan, name), weight in self._weights.items():
             counts = self.counts[name]
@@ -96,6 +94,8 @@ class OverlapMean:
             Window.on(counts, plan.selections[name]).add(held)
         for name, parameter in parameters.items():
             counts = self.counts[name]
+            if noise is not None:
+                self.sums[name] += noise(name, self.sums[name])
             means = self.sums[name].div_(counts)
             (step or replace)(name, parameter, means.to(parameter.dtype), counts > 0)
         self.clear()
@@ -114,6 +114,21 @@ class OverlapMean:
 def replace(name: str, parameter: Tensor, means: Tensor, held: Tensor) -> None:
     """The mean is the new value of what somebody held."""
     torch.where(held, means, parameter, out=parameter)
+
+
+def label_axes(layout: Layout) -> dict[str, tuple[int, Labels]]:
+    """Where a parameter's label axis is, of those that have one."""
+    return {
+        name: (place, axis)
+        for name, axes in layout.items()
+        for place, axis in enumerate(axes)
+        if isinstance(axis, Labels)
+    }
+
+
+def with_rows(chosen: Selections, place: int, axis: Labels, labels: Tensor) -> Selections:
+    """A plan's selections of a parameter, of which only ``labels`` are held."""
+    return (*chosen[:place], Picked(with_extra(labels, axis)), *chosen[place + 1 :])
 
 
 def plain_add(

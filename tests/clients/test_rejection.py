@@ -50,12 +50,12 @@ def test_the_round_goes_on_as_if_the_client_had_not_taken_part(
     level = tiny.levels.largest
     without, with_broken = ParameterServer(bench), ParameterServer(bench)
     without.accumulate(TrainJob(1, Cut(level), (2, 5), 0.1).run(bench, without.cut(Cut(level)))[1])
-    without.commit()
+    without.commit(1)
     reports, update = TrainJob(1, Cut(level), (2, 3, 5), 0.1).run(
         bench, with_broken.cut(Cut(level))
     )
     with_broken.accumulate(update)
-    with_broken.commit()
+    with_broken.commit(1)
     assert [report.rejected is not None for report in reports] == [False, True, False]
     assert "classifier.bias" in str(reports[1].rejected)
     for name, tensor in without.parameters.items():
@@ -89,6 +89,6 @@ def test_a_round_in_which_everybody_is_rejected_keeps_the_model(
     poisoned = {name: tensor * float("nan") for name, tensor in server.cut(Cut(level)).items()}
     reports, update = TrainJob(1, Cut(level), (0, 1), 0.1).run(bench, poisoned)
     server.accumulate(update)
-    server.commit()
+    server.commit(1)
     assert all(report.rejected for report in reports)
     assert all(torch.equal(server.parameters[name], tensor) for name, tensor in before.items())
