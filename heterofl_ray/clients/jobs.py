@@ -6,7 +6,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from heterofl_ray.clients.attacks import tampered
 from heterofl_ray.clients.calibration import Moments, gather_moments, put_statistics
 from heterofl_ray.clients.compiled_moments import (
     calibration_batch,
@@ -38,6 +39,7 @@ from heterofl_ray.data.sequences import SequenceClients
 from heterofl_ray.errors import ClientError, GpuFull
 from heterofl_ray.mixes import Level
 from heterofl_ray.models.layers import assign
+from heterofl_ray.submodels.plan import SubmodelPlan
 from heterofl_ray.submodels.selectors import Cut
 
 Parameters = Mapping[str, Tensor]
@@ -60,6 +62,10 @@ class ClientReport:
     """Peak bytes on a GPU; 0 on a CPU."""
     returned: int | None = None
     """Parameters that came back; None: as many as went to it."""
+    forwards: int = 0
+    """Examples' ways forward beside its local epochs; a way back counts as two."""
+    bounded: bool = False
+    """Whether its update was longer than the bound and was scaled down."""
 
 
 @contextmanager
@@ -150,9 +156,9 @@ class TrainJob:
                 parameters,
                 self.trainer(bench, client),
             )
-            fault = group.add(update)
-            if fault is not None and bench.config.server.bad_updates == "fail":
-                raise ValueError(f"bad update: {fault}")
+            receipt = group.add(self.sent(bench, client, parameters, update))
+            if receipt.fault is not None and bench.config.server.bad_updates == "fail":
+                raise ValueError(f"bad update: {receipt.fault}")
         report = ClientReport(
             client,
             self.level.name,
@@ -160,10 +166,22 @@ class TrainJob:
             update.examples,
             update.moved,
             time.perf_counter() - started,
-            fault,
+            receipt.fault,
             measure_memory(bench.device),
+            bounded=receipt.bounded,
         )
         return report, update
+
+    def sent(
+        self, bench: Workbench, client: int, parameters: Parameters, update: LocalUpdate
+    ) -> LocalUpdate:
+        """What the server gets of a client's update: itself, unless the client is hostile."""
+        if client not in bench.hostile:
+            return update
+        own_rows = SubmodelPlan.of(bench.layout(self.level), labels=update.labels)
+        start = own_rows.extract(parameters)
+        changed = tampered(bench, client, self.round_number, start, update.parameters)
+        return replace(update, parameters=changed)
 
     def labels(self, bench: Workbench) -> Tensor | None:
         """All labels that somebody in the group holds."""

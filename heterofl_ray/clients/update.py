@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from heterofl_ray.clients.attacks import relabelled
 from heterofl_ray.clients.trainers.base import Batch, Trainer
 from heterofl_ray.clients.trainers.vectorised import VectorisedTrainer
 from heterofl_ray.clients.workbench import Workbench
@@ -103,9 +104,8 @@ def local_batches(bench: Workbench, client: int, round_number: int) -> Iterator[
     """All epochs of one client in one round."""
     random = bench.streams.torch("batches", round_number, client)
     for _ in range(bench.config.local_epochs):
-        yield from bench.data.training_batches(
-            client, bench.config.batch_size, random, bench.device
-        )
+        batches = bench.data.training_batches(client, bench.config.batch_size, random, bench.device)
+        yield from relabelled(bench, client, batches)
 
 
 def within(labels: Tensor, batches: Iterator[Batch]) -> Iterator[Batch]:

@@ -16,6 +16,7 @@ from heterofl_ray.clients.trainers.base import Trainer
 from heterofl_ray.clients.trainers.choice import make_trainer
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.images import ImageClients
+from heterofl_ray.data.participants import ParticipantImages
 from heterofl_ray.data.sequences import SequenceClients
 from heterofl_ray.data.sources import load
 from heterofl_ray.data.text import TextClients
@@ -37,6 +38,8 @@ class Workbench:
     config: ExperimentConfig
     data_root: Path
     device: torch.device
+    public_root: Path | None = None
+    """Where the public data set lies, if elsewhere."""
     _models: dict[Level, nn.Module] = field(default_factory=dict)
     _layouts: dict[Level, Layout] = field(default_factory=dict)
     _trainers: dict[Level, Trainer] = field(default_factory=dict)
@@ -56,8 +59,21 @@ class Workbench:
                 self.config.model,
                 f"it is for {task}, but data={self.config.data!r} is {dataset.info.kind}",
             )
+        if self.config.participants:
+            public = self.config.fedmd.public
+            root = self.public_root or self.data_root
+            other = load(public, root) if public not in ("", self.config.data) else None
+            return ParticipantImages(dataset, other, self.config, self.streams)
         kinds = {kind.task: kind for kind in (ImageClients, TextClients, SequenceClients)}
         return kinds[task](dataset, self.config, self.streams)
+
+    @property
+    def data_folders(self) -> dict[str, str]:
+        """By name, the folder of each data set that is read; its name says the content."""
+        folders = {self.config.data: self.data.dataset.folder.name}
+        if isinstance(self.data, ParticipantImages) and self.data.foreign is not None:
+            folders[self.config.fedmd.public] = self.data.foreign.folder.name
+        return folders
 
     @cached_property
     def spec(self) -> ModelSpec:
@@ -79,6 +95,16 @@ class Workbench:
     def sliced(self) -> bool:
         """Whether clients hold only their own words' rows while training."""
         return self.masked and self.data.task == "text" and self.config.loss.sliced_vocabulary
+
+    @cached_property
+    def hostile(self) -> frozenset[int]:
+        """The clients that attack."""
+        attack, clients = self.config.attack, self.config.clients
+        if attack.kind == "none":
+            return frozenset()
+        count = round(attack.share * clients)
+        drawn = self.streams.numpy("hostile").choice(clients, count, replace=False)
+        return frozenset(int(client) for client in drawn)
 
     def model(self, level: Level) -> nn.Module:
         """The resident model of a level; whoever uses it puts in parameters first."""

@@ -156,7 +156,7 @@ class SubGlobalModels(ParameterServer):
         for kind in self._types:
             kind.clear()
 
-    def commit(self) -> None:
+    def commit(self, round_number: int) -> None:
         """Lines 8 to 29 of Algorithm 1."""
         taking_part = [kind for kind in self._types if kind.clients]
         distilled: Tensors = {}
@@ -237,6 +237,7 @@ def _distil(kind: DeviceType, lowest: int, gradients: Tensors) -> Tensors:
 
 class InclusiveFL(Simulation):
     server = SubGlobalModels
+    averages = False
 
     @classmethod
     def settle(cls, config: ExperimentConfig) -> ExperimentConfig:

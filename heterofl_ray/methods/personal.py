@@ -40,6 +40,9 @@ from heterofl_ray.submodels.selectors import Cut
 class Local(Simulation):
     """Nothing is shared."""
 
+    averages = False
+    own_levels = True
+
     @cached_property
     def private(self) -> frozenset[str]:
         """The tensors that stay with a client."""
@@ -78,6 +81,8 @@ class Standalone(Local):
 
 
 class LGFedAvg(Local):
+    averages = True
+
     @classmethod
     def check(cls, bench: Workbench) -> None:
         _lg_names(bench)

@@ -28,6 +28,7 @@ METHODS: dict[str, str | Method] = {
     "random": _ROOM + "channels:RandomChannels",
     "fjord": _ROOM + "local_steps:Fjord",
     "inclusivefl": _ROOM + "inclusivefl:InclusiveFL",
+    "fedmd": _ROOM + "fedmd:FedMD",
 }
 
 

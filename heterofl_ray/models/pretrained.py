@@ -7,7 +7,6 @@ than the model gives its bottom layers and its first positions.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from heterofl_ray.errors import ConfigError
+from heterofl_ray.errors import ConfigError, DataError, shown
 from heterofl_ray.models.spec import ModelSpec
+from heterofl_ray.plain_files import NoJson, read_json
 
 SETTING = "network.pretrained"
 _KINDS = ("bert", "roberta")
@@ -39,6 +39,7 @@ _LAYER = {
 }
 _POOLER = {"pooler": "pooler.dense"}
 _OLD_ENDINGS = {"gamma": "weight", "beta": "bias"}
+_COUNTS = ("num_hidden_layers", "vocab_size", "pad_token_id")
 _SIZES = {
     "embedding": "hidden_size",
     "heads": "num_attention_heads",
@@ -78,12 +79,17 @@ def their_name(ours: str) -> str | None:
 def read_config(folder: Path) -> dict[str, Any]:
     """config.json, if it is that of a model we know how to read."""
     try:
-        config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        kind, activation = config.get("model_type"), config.get("hidden_act", "gelu")
-    except OSError as error:
-        raise _wrong(folder, f"config.json cannot be read: {error.strerror}") from None
-    except (ValueError, AttributeError):
+        config: dict[str, Any] = read_json(folder / "config.json")
+    except NoJson:
         raise _wrong(folder, "config.json is not a JSON object") from None
+    except DataError as error:
+        raise _wrong(folder, str(error)) from None
+    if not isinstance(config, dict):
+        raise _wrong(folder, "config.json is not a JSON object")
+    for name in _COUNTS:
+        if type(config.get(name, 0)) is not int:
+            raise _wrong(folder, f"config.json has {name} {shown(config[name])}")
+    kind, activation = config.get("model_type"), config.get("hidden_act", "gelu")
     if kind not in _KINDS:
         raise _wrong(folder, f"config.json has model_type {kind!r}; known: {', '.join(_KINDS)}")
     if activation != "gelu":
@@ -113,9 +119,8 @@ def _check_sizes(folder: Path, config: Mapping[str, Any], spec: ModelSpec) -> No
 
 def _read(folder: Path, config: Mapping[str, Any]) -> dict[str, Tensor]:
     """The file's tensors by their names within the encoder."""
-    path = folder / "model.safetensors"
     try:
-        tensors = safetensors.torch.load_file(path)
+        tensors = safetensors.torch.load_file(folder / "model.safetensors")
     except (OSError, safetensors.SafetensorError) as error:
         raise _wrong(folder, f"model.safetensors cannot be read: {error}") from None
     found = {}
@@ -131,6 +136,8 @@ def _read(folder: Path, config: Mapping[str, Any]) -> dict[str, Tensor]:
 
 def _fitted(tensor: Tensor, parameter: Tensor, name: str, folder: Path) -> Tensor:
     """As many rows as the model has positions; and a part's row for both parts if there is one."""
+    if tensor.dim() != parameter.dim():
+        raise _wrong(folder, f"model.safetensors has {name!r} of {tensor.dim()} axes")
     if "token_type" in name and len(tensor) == 1:
         tensor = tensor.expand(len(parameter), -1)
     if "position" in name:

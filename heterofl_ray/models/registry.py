@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from heterofl_ray.config import ExperimentConfig
@@ -72,6 +72,7 @@ MODELS: dict[str, Family] = {
         blocks="layers",
     ),
     "mlp": Family(_MODULE + "mlp:MLP", blocks="hidden"),
+    "party": Family(_MODULE + "party_cnn:PartyCNN", default_norm="ln"),
 }
 
 
@@ -133,7 +134,8 @@ def build(spec: ModelSpec, rate: float) -> nn.Module:
     """The model at ``rate``, freshly initialised."""
     kind = family(spec.name)
     if isinstance(kind.factory, str):
-        model: nn.Module = pkgutil.resolve_name(kind.factory)(spec, rate)
+        fitted = replace(spec, default_norm=kind.default_norm)
+        model: nn.Module = pkgutil.resolve_name(kind.factory)(fitted, rate)
     else:
         model = kind.factory(rate)
     return model

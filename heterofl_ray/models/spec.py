@@ -29,8 +29,13 @@ class ModelSpec:
     """Bottom blocks that are kept, with a head of their own; 0: all."""
 
     def at(self, level: Level) -> ModelSpec:
-        """The same with the level's depth."""
-        return dataclasses.replace(self, depth=level.depth)
+        """The same with the level's depth; or a participant's own architecture."""
+        own = level.participant
+        if own is None:
+            return dataclasses.replace(self, depth=level.depth)
+        dropout = self.network.dropout if own.dropout is None else own.dropout
+        network = dataclasses.replace(self.network, hidden=own.widths, dropout=dropout)
+        return dataclasses.replace(self, name=own.model, network=network)
 
     @property
     def norm(self) -> str:

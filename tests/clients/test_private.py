@@ -76,7 +76,7 @@ def test_nothing_shared_is_nothing_moved(tiny: ExperimentConfig, data_root: Path
     assert update.sums == {}
     assert [(r.moved, r.returned) for r in reports] == [(0, 0), (0, 0)]
     server.accumulate(update)
-    server.commit()
+    server.commit(1)
     assert all(torch.equal(server.parameters[name], t) for name, t in before.items())
 
 

@@ -43,7 +43,7 @@ def one_round(config: ExperimentConfig, root: Path) -> tuple[list[float], dict[s
         )
         losses += [report.loss for report in reports]
         server.accumulate(update)
-    server.commit()
+    server.commit(1)
     return losses, server.parameters
 
 
@@ -115,7 +115,7 @@ def test_rows_of_labels_nobody_holds_keep_their_value(
     level = tiny.levels.largest
     _, update = TrainJob(1, Cut(level), (4,), 0.1).run(bench, server.cut(Cut(level)))
     server.accumulate(update)
-    server.commit()
+    server.commit(1)
     held = set(bench.data.labels(4).tolist())
     assert 1 <= len(held) <= 2
     for label in range(10):
@@ -136,12 +136,12 @@ def test_clients_summed_together_equal_clients_sent_one_by_one(
     together.accumulate(
         TrainJob(1, Cut(level), (3, 5, 8), 0.1).run(bench, together.cut(Cut(level)))[1]
     )
-    together.commit()
+    together.commit(1)
     for client in (3, 5, 8):
         apart.accumulate(
             TrainJob(1, Cut(level), (client,), 0.1).run(bench, apart.cut(Cut(level)))[1]
         )
-    apart.commit()
+    apart.commit(1)
     for name in apart.parameters:
         assert torch.allclose(together.parameters[name], apart.parameters[name], atol=1e-6)
 
@@ -156,7 +156,7 @@ def test_example_weighting_by_hand(tiny: ExperimentConfig, data_root: Path) -> N
     assert sizes[0] != sizes[1]
     for client in (0, 1):
         server.accumulate(TrainJob(1, Cut(level), (client,), 0.1).run(bench, start)[1])
-    server.commit()
+    server.commit(1)
     name = "blocks.0.weight"
     by_hand = sum(n * u.parameters[name] for n, u in zip(sizes, updates, strict=True)) / sum(sizes)
     assert torch.allclose(server.parameters[name], by_hand, atol=1e-6)

@@ -76,7 +76,7 @@ def test_random_sub_models_of_each_client_are_averaged_element_by_element(
                 expected = start[name][torch.meshgrid(*map(torch.tensor, entries), indexing="ij")]
                 assert torch.equal(mine[name], expected)
         server.accumulate(GroupUpdate(cut, sums, 1.0, labels, torch.ones(3)))
-    server.commit()
+    server.commit(1)
     for name, total in totals.items():
         held = counts[name] > 0
         expected = torch.where(held, (total / counts[name]).float(), start[name])
@@ -92,7 +92,7 @@ def test_plans_of_a_round_are_forgotten_with_it(tiny: ExperimentConfig, data_roo
         for cut in (Cut(level), Cut(level, "random", t, 1), Cut(level, "rolling", t)):
             server.accumulate(GroupUpdate(cut, server.cut(cut), 1.0, None, None))
         assert len(server._mean._windows) == 3
-        server.commit()
+        server.commit(1)
         assert list(server._plans) == [Cut(level)]
         assert len(server._mean._windows) == 1
 

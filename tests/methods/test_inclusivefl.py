@@ -107,7 +107,7 @@ def test_two_rounds_by_hand(data_root: Path) -> None:
     send(server, config, "c", {0: 0.10, 1: 0.20, "head": 0.30}, 1)
     send(server, config, "b", {0: -0.10, 1: 0.05, 2: 0.15, "head": 0.25}, 2)
     send(server, config, "a", {0: 0.40, 1: -0.20, 2: 0.10, 3: 0.30, "head": -0.05}, 1)
-    server.commit()
+    server.commit(1)
 
     adam = {
         key: Adam()
@@ -138,7 +138,7 @@ def test_two_rounds_by_hand(data_root: Path) -> None:
     send(server, config, "c", {0: 0.02, 1: -0.04, "head": 0.10}, 3)
     send(server, config, "b", {0: 0.12, 1: 0.06, 2: -0.04, "head": 0.05}, 1)
     send(server, config, "a", {0: -0.06, 1: 0.16, 2: 0.20, 3: -0.10, "head": 0.15}, 1)
-    server.commit()
+    server.commit(1)
 
     c1_top = BETA * momentum_b + (1 - BETA) * -0.04
     b2_top = BETA * momentum_a + (1 - BETA) * -0.04
@@ -180,12 +180,12 @@ def test_fedadam_by_hand(data_root: Path) -> None:
     start = server.cut(Cut(a))
     slopes: Slopes = {0: 0.5, 1: 0.5, 2: 0.5, 3: 0.5, "head": 0.5}
     send(server, config, "a", slopes, 1)
-    server.commit()
+    server.commit(1)
     first = 0.01 * 0.05 / (0.05 + 0.001)
     assert first == pytest.approx(0.00980392, abs=1e-8)
     assert (moved_by(server, a, start, 3) - first).abs().max() < 1e-6
     send(server, config, "a", dict.fromkeys(slopes, -0.1), 1)
-    server.commit()
+    server.commit(1)
     second = 0.01 * 0.035 / (math.sqrt(0.002575) + 0.001)
     assert second == pytest.approx(0.00676401, abs=1e-8)
     assert (moved_by(server, a, start, 3) - first - second).abs().max() < 1e-6
@@ -208,11 +208,11 @@ def test_a_type_of_which_nobody_takes_part(data_root: Path) -> None:
     a, b, _ = config.levels.levels
     server = make_server(data_root, config)
     send(server, config, "b", {0: 0.1, 1: 0.1, 2: 0.1, "head": 0.1}, 1)
-    server.commit()
+    server.commit(1)
     kept = {name: tensor.clone() for name, tensor in server.state.items()}
     start = server.cut(Cut(b))
     send(server, config, "a", {0: 0.2, 1: 0.2, 2: 0.2, 3: 0.2, "head": 0.2}, 1)
-    server.commit()
+    server.commit(1)
     changed = {name for name, tensor in server.state.items() if not torch.equal(tensor, kept[name])}
     assert not [name for name in changed if "depth2/" in name or "depth1/" in name]
     assert any(name.startswith("optimizer/depth3/distilled/") for name in changed)
@@ -232,7 +232,7 @@ def test_only_tensors_of_equal_shape_are_distilled(data_root: Path) -> None:
     server = make_server(data_root, config)
     assert [kind.depth for kind in server._types] == [1, 3]  # a and b are one type
     send(server, config, "a", {1: 0.1, 2: 0.3, 3: 0.7, "head": 0.0}, 1)
-    server.commit()
+    server.commit(1)
     momenta = {name: float(tensor.mean()) for name, tensor in server._momenta.items()}
     # kernels of block 1 have 1 channel to read, the others 8: only the bias is alike in 1 and 2
     assert momenta == pytest.approx(

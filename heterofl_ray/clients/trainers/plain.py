@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from heterofl_ray.clients.losses import Objective
 from heterofl_ray.clients.trainers.base import Batch, lower, mean_loss
+from heterofl_ray.clients.trainers.memory import recall, remembered
 from heterofl_ray.setting_groups import OptimizerConfig
 
 
@@ -17,6 +18,8 @@ from heterofl_ray.setting_groups import OptimizerConfig
 class PlainTrainer:
     settings: OptimizerConfig
     precision: torch.dtype = torch.float32
+    memory: dict[str, Tensor] | None = field(default=None, kw_only=True)
+    """What the optimiser goes on from, and then what it leaves; None: it is made anew."""
 
     def prepare(self, model: nn.Module, objective: Objective) -> None:
         """Nothing takes long."""
@@ -26,6 +29,8 @@ class PlainTrainer:
     ) -> float:
         model.train()
         optimizer = make_optimizer(model, self.settings, lr)
+        if self.memory is not None:
+            recall(optimizer, model, self.memory)
         losses, sizes = [], []
         for inputs, targets in batches:
             optimizer.zero_grad(set_to_none=True)
@@ -36,6 +41,8 @@ class PlainTrainer:
             optimizer.step()
             losses.append(loss.detach())
             sizes.append(targets.numel())
+        if self.memory is not None:
+            self.memory.update(remembered(optimizer, model))
         return mean_loss(losses, sizes)
 
     def loss(
