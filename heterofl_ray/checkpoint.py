@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -24,12 +25,16 @@ from typing import Any
 from torch import Tensor
 
 from heterofl_ray import state
-from heterofl_ray.errors import DataError
+from heterofl_ray.errors import DataError, shown
+from heterofl_ray.plain_files import parse_json, read_json
 from heterofl_ray.state import ClientState
 
 _FORMAT = 1
 _PARAMETERS = "parameters.safetensors"
 _MANIFEST = "manifest.json"
+_CLIENT_FILE = re.compile(r"client-([0-9]{6,9})-([0-9]{6,9})\.safetensors")
+_DIGEST = re.compile("[0-9a-f]{64}")
+_MOST_ROUNDS = 10**9
 
 
 @dataclass(frozen=True)
@@ -71,18 +76,18 @@ def write(
     ``fetch`` gives the tensors of those ``clients`` that have changed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    place = folder / f"round-{progress.round_number:06d}"
+    place = folder / _place_name(progress.round_number)
     scratch = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
     try:
         state.save(scratch / _PARAMETERS, parameters)
-        files = {_PARAMETERS: _digest((scratch / _PARAMETERS).read_bytes())}
+        files = {_PARAMETERS: _file_digest(scratch / _PARAMETERS)}
         known = _client_files(folder, place)
         for client, kept in (clients or {}).items():
             name = _client_file(client, kept.round_number)
             if name not in known or not _linked(known[name][0], scratch / name):
                 state.save(scratch / name, fetch(kept.tensors))
                 _flush(scratch / name)
-                known[name] = scratch / name, _digest((scratch / name).read_bytes())
+                known[name] = scratch / name, _file_digest(scratch / name)
             files[name] = known[name][1]
         manifest = {
             "format": _FORMAT,
@@ -137,17 +142,65 @@ def _places(folder: Path) -> list[Path]:
 
 
 def _read_manifest(place: Path) -> dict[str, Any]:
+    """What it says, with nothing in it that is not as `write` has it."""
+    path = place / _MANIFEST
     try:
-        outer = json.loads((place / _MANIFEST).read_text(encoding="utf-8"))
+        outer = read_json(path)
         text = outer["manifest"]
         if _digest(text.encode()) != outer["sha256"]:
             raise ValueError("its checksum differs")
-        manifest: dict[str, Any] = json.loads(text)
+        manifest: dict[str, Any] = parse_json(text, path)
         if manifest["format"] != _FORMAT:
-            raise ValueError(f"format {manifest['format']} is not known here")
+            raise ValueError(f"format {shown(manifest['format'])} is not known here")
+        for name, holds in _CHECKS.items():
+            if not holds(manifest[name]):
+                raise ValueError(f"{name} is {shown(manifest[name])}")
+        if place.name != _place_name(manifest["round"]):
+            raise ValueError(f"it is of round {manifest['round']}")
         return manifest
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{place / _MANIFEST} is damaged: {error}") from None
+    except KeyError as error:
+        raise DataError(f"{path} is damaged: it lacks {error}") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is damaged: {error}") from None
+
+
+def _is_round(value: Any) -> bool:
+    return type(value) is int and 0 < value < _MOST_ROUNDS
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) or value is None
+
+
+def _is_row(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and _is_round(value.get("round"))
+        and all(_is_number(held) for held in value.values())
+    )
+
+
+def _are_files(value: Any) -> bool:
+    """Names that lead nowhere else, each with a checksum."""
+    return (
+        isinstance(value, dict)
+        and _PARAMETERS in value
+        and all(name == _PARAMETERS or _CLIENT_FILE.fullmatch(name) for name in value)
+        and all(isinstance(sum_, str) and _DIGEST.fullmatch(sum_) for sum_ in value.values())
+    )
+
+
+_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    "round": _is_round,
+    "experiment": lambda value: isinstance(value, str),
+    "goodness": _is_number,
+    "rows": lambda value: isinstance(value, list) and all(map(_is_row, value)),
+    "files": _are_files,
+}
+
+
+def _place_name(round_number: int) -> str:
+    return f"round-{round_number:06d}"
 
 
 def _read_progress(place: Path) -> Progress:
@@ -159,9 +212,9 @@ def _read_progress(place: Path) -> Progress:
 
 def _read(path: Path, expected: str) -> Mapping[str, Tensor]:
     try:
-        found = _digest(path.read_bytes())
+        found = _file_digest(path)
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     if found != expected:
         raise DataError(f"{path} is damaged: its checksum differs")
     return state.load(path)
@@ -178,8 +231,8 @@ def _client_file(client: int, round_number: int) -> str:
 def _read_clients(place: Path, files: Mapping[str, str]) -> dict[int, ClientState]:
     clients = {}
     for name, digest in files.items():
-        if name != _PARAMETERS:
-            client, round_number = map(int, Path(name).stem.split("-")[1:])
+        if named := _CLIENT_FILE.fullmatch(name):
+            client, round_number = map(int, named.groups())
             clients[client] = ClientState(round_number, _read(place / name, digest))
     return clients
 
@@ -232,6 +285,14 @@ def _best(places: Sequence[Path]) -> list[Path]:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    """Of a file that is read piece by piece, and that is one: a pipe would never end."""
+    if not path.is_file():
+        raise OSError(f"{path.name} is not a file")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _flush(path: Path) -> None:

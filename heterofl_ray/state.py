@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import safetensors.torch
 import torch
 from torch import Tensor
 
-from heterofl_ray.errors import DataError
+from heterofl_ray.errors import DataError, shown
 
 Parameters = Mapping[str, Tensor]
+_OF_CLIENT = re.compile(r"clients/([0-9]{1,9})/(.+)")
 
 
 @dataclass(frozen=True)
@@ -50,18 +53,27 @@ def by_client(tensors: Parameters) -> dict[int, dict[str, Tensor]]:
     """What `flat` was made from."""
     clients: dict[int, dict[str, Tensor]] = {}
     for full, tensor in tensors.items():
-        _, client, name = full.split("/", 2)
-        clients.setdefault(int(client), {})[name] = tensor
+        named = _OF_CLIENT.fullmatch(full)
+        if named is None:
+            raise DataError(f"tensor {shown(full)} is not named by a client, as 'clients/3/NAME'")
+        clients.setdefault(int(named[1]), {})[named[2]] = tensor
     return clients
 
 
 def save(path: Path, parameters: Parameters) -> None:
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in parameters.items()}
-    safetensors.torch.save_file(tensors, path)
+    try:
+        safetensors.torch.save_file(tensors, path)
+    except safetensors.SafetensorError as error:  # a full disk is told as one of these
+        raise OSError(f"{path.name} cannot be written: {error}") from None
 
 
 def load(path: Path) -> dict[str, Tensor]:
+    """The tensors in a file, which hold no more bytes than the file; no more than fit in memory."""
     try:
+        size = path.stat().st_size if path.is_file() else 0
+        if size > psutil.virtual_memory().total:
+            raise DataError(f"{path}: {size} bytes are more than this machine's memory")
         tensors: dict[str, Tensor] = safetensors.torch.load_file(path)
     except (OSError, safetensors.SafetensorError) as error:
         raise DataError(f"{path}: cannot be read as safetensors: {error}") from None

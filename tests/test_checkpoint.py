@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import json
+import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 import torch
 
@@ -14,7 +21,7 @@ from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import DataError
 from heterofl_ray.runner import make_backend, make_bench, resume
 from heterofl_ray.simulation import Simulation
-from heterofl_ray.state import ClientState
+from heterofl_ray.state import ClientState, load, save
 
 PARAMETERS = {"w": torch.arange(6.0).view(2, 3), "b": torch.tensor([1.5])}
 
@@ -114,6 +121,129 @@ def test_a_failed_write_leaves_nothing_behind(
         put(tmp_path, 2)
     assert [path.name for path in tmp_path.iterdir()] == ["round-000001"]
     assert newest(tmp_path).progress.round_number == 1
+
+
+DIGEST = "0" * 64
+WRONG: dict[str, dict[str, Any]] = {
+    "a round that is no number": {"round": "2"},
+    "a round of true": {"round": True},
+    "another round": {"round": 3},
+    "no rows": {"rows": None},
+    "rows that are no rows": {"rows": [1]},
+    "a row of texts": {"rows": [{"round": 1, "loss": "x"}]},
+    "a score that is no number": {"goodness": "good"},
+    "no name": {"experiment": 3},
+    "no files": {"files": {}},
+    "files that are no files": {"files": [1]},
+    "a checksum that is none": {"files": {"parameters.safetensors": 3}},
+    **{
+        f"a file {name!r}": {"files": {"parameters.safetensors": DIGEST, name: DIGEST}}
+        for name in (
+            "../../x",
+            "/etc/passwd",
+            "client-1-2.safetensors",
+            "client-x-y.safetensors",
+            "",
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_manifest_with_the_right_checksum_is_not_believed_either(
+    tmp_path: Path, wrong: str
+) -> None:
+    put(tmp_path, 1)
+    path = put(tmp_path, 2) / "manifest.json"
+    manifest = json.loads(json.loads(path.read_text())["manifest"])
+    text = json.dumps(manifest | WRONG[wrong])
+    sealed = {"sha256": hashlib.sha256(text.encode()).hexdigest(), "manifest": text}
+    path.write_text(json.dumps(sealed))
+    with pytest.warns(UserWarning, match=r"manifest.json is damaged: .*the checkpoint before it"):
+        assert newest(tmp_path).progress.round_number == 1
+    assert len(checkpoint.rows(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"manifest": "' + "[" * 100_000 + '"}'])
+def test_a_manifest_nested_without_end(tmp_path: Path, text: str) -> None:
+    (put(tmp_path, 1) / "manifest.json").write_text(text)
+    with (
+        pytest.warns(UserWarning, match="manifest.json is"),
+        pytest.raises(DataError, match="every checkpoint is damaged"),
+    ):
+        newest(tmp_path)
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    put(tmp_path, 1)
+    for name in ("parameters.safetensors", "manifest.json"):
+        place = put(tmp_path, 2)
+        (place / name).unlink()
+        os.mkfifo(place / name)
+        with pytest.warns(UserWarning, match="is not a file"):
+            assert newest(tmp_path).progress.round_number == 1
+
+
+def test_tensors_that_claim_more_than_their_file_holds(tmp_path: Path) -> None:
+    header = b'{"w": {"dtype": "F32", "shape": [1000000000], "data_offsets": [0, 4000000000]}}'
+    (tmp_path / "x.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+    with pytest.raises(DataError, match="cannot be read as safetensors"):
+        load(tmp_path / "x.safetensors")
+
+
+def test_tensors_of_more_than_the_machines_memory(tmp_path: Path) -> None:
+    with (tmp_path / "x.safetensors").open("wb") as file:
+        file.truncate(psutil.virtual_memory().total + 1)  # holes take no space
+    with pytest.raises(DataError, match="more than this machine's memory"):
+        load(tmp_path / "x.safetensors")
+
+
+# ---- a disk that fails ----------------------------------------------------------------------
+
+
+class Full:
+    """`state.save` on a disk that is full in some rounds, as they are tried."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, rounds: set[int]) -> None:
+        self.tried = 0
+        self.rounds = rounds
+        self.plain = checkpoint.state.save
+        monkeypatch.setattr(checkpoint.state, "save", self)
+
+    def __call__(self, path: Path, parameters: Any) -> None:
+        if ".partial-" in str(path):
+            self.tried += 1
+            if self.tried in self.rounds:
+                path.write_bytes(b"some of it")
+                raise OSError(errno.ENOSPC, "No space left on device")
+        self.plain(path, parameters)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_tried_again_and_the_run_goes_on(
+    tiny: ExperimentConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny.override(["rounds=6", "checkpoint.every=2", "checkpoint.keep=9"])
+    expected = run(config).summary["model_sha256"]
+    Full(monkeypatch, {1, 2})  # of round 2, and of round 3, which is another try
+    with pytest.warns(UserWarning, match="round 2 could not be written: No space left") as caught:
+        result = run(config)
+    assert len([w for w in caught if "could not be written" in str(w.message)]) == 1
+    assert result.summary["model_sha256"] == expected
+    assert kept(Path(result.summary["run_dir"]) / "checkpoints") == [4, 6]
+
+
+def test_a_run_ends_well_on_a_disk_that_never_takes_a_checkpoint(
+    tiny: ExperimentConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Full(monkeypatch, set(range(99)))
+    with pytest.warns(UserWarning, match="round 1 could not be written"):
+        result = run(tiny)
+    assert list((Path(result.summary["run_dir"]) / "checkpoints").iterdir()) == []
+
+
+def test_a_full_disk_is_told_as_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="cannot be written"):
+        save(tmp_path / "nowhere" / "x.safetensors", PARAMETERS)
 
 
 # ---- what clients keep ----------------------------------------------------------------------
@@ -228,6 +358,17 @@ def test_a_checkpoint_of_another_experiment_is_refused(tiny: ExperimentConfig) -
     (folder / "config.yaml").write_text(text.replace("lr: 0.1", "lr: 0.2"))
     with pytest.raises(DataError, match="its checkpoint is of"):
         resume(folder)
+
+
+def test_a_checkpoint_whose_tensors_are_not_the_models_is_refused(tiny: ExperimentConfig) -> None:
+    folder = stopped_after(tiny, 1)
+    place = folder / "checkpoints"
+    last = newest(place)
+    for wrong in ({"w": torch.ones(2)}, {next(iter(last.parameters)): torch.ones(2)}):
+        merged = {**dict(list(last.parameters.items())[:2]), **wrong}
+        write(merged, place, last.progress, 1, False)
+        with pytest.raises(DataError, match=r"its checkpoint has no .* of shape"):
+            resume(folder)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

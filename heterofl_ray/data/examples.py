@@ -17,11 +17,18 @@ from heterofl_ray.randomness import Streams
 class ExampleClients:
     """A data set of examples dealt to clients."""
 
-    def __init__(self, dataset: Dataset, config: ExperimentConfig, streams: Streams) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        config: ExperimentConfig,
+        streams: Streams,
+        train: Partition | None = None,
+    ) -> None:
+        """``train`` is who holds what; None: as the config deals."""
         self.dataset = dataset
         self.config = config
         self.streams = streams
-        self.train = partition_files.shared(
+        self.train = train or partition_files.shared(
             partition_files.place(dataset, config, "train"),
             config.clients,
             lambda: deal_train(dataset, config, streams),

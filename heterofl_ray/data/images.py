@@ -12,6 +12,7 @@ from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.augmentation import Augmentation
 from heterofl_ray.data.examples import ExampleClients, batch_sizes
 from heterofl_ray.data.feature_skew import FeatureSkew, check_skew
+from heterofl_ray.data.partitions.partition import Partition
 from heterofl_ray.data.store import Dataset, Split, view
 from heterofl_ray.randomness import Streams
 
@@ -27,9 +28,15 @@ class ImageClients(ExampleClients):
 
     task = "images"
 
-    def __init__(self, dataset: Dataset, config: ExperimentConfig, streams: Streams) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        config: ExperimentConfig,
+        streams: Streams,
+        train: Partition | None = None,
+    ) -> None:
         check_skew(config.feature_skew, dataset.info.shape, config.data)
-        super().__init__(dataset, config, streams)
+        super().__init__(dataset, config, streams, train)
         self._constants: dict[torch.device, Batch] = {}
 
     @property
@@ -58,7 +65,7 @@ class ImageClients(ExampleClients):
         for first in range(0, len(sizes), batches):
             block = sizes[first : first + batches]
             stop = start + sum(block)
-            images, labels = _pick(self.dataset.train, order[start:stop], device)
+            images, labels = pick(self.dataset.train, order[start:stop], device)
             if drawn is not None:
                 images = drawn.part(start, stop).apply(images)
             images = skew.apply(self._normalised(images), random)
@@ -74,7 +81,7 @@ class ImageClients(ExampleClients):
         """
         held = view(self.train.indices)[start:stop]
         for indices in held.split(batch_sizes(len(held), size)):
-            images, labels = _pick(self.dataset.train, indices, device)
+            images, labels = pick(self.dataset.train, indices, device)
             yield self._skewed(self._normalised(images), start), labels
             start += len(indices)
 
@@ -122,7 +129,7 @@ class ImageClients(ExampleClients):
         )
 
 
-def _pick(split: Split, indices: Tensor, device: torch.device) -> Batch:
+def pick(split: Split, indices: Tensor, device: torch.device) -> Batch:
     return (
         split.images.index_select(0, indices).to(device),
         split.labels.index_select(0, indices).to(device),

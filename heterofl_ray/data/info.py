@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from heterofl_ray.data.places import check_name
-from heterofl_ray.errors import DataError
+from heterofl_ray.data.places import check_folder, check_name
+from heterofl_ray.errors import DataError, shown
+from heterofl_ray.plain_files import read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +71,34 @@ def read_info(root: Path, name: str) -> tuple[DataInfo, Path]:
     """What is written about a data set, and the folder of its files."""
     check_name(name)
     path = root / f"{name}.json"
+    if not path.exists():
+        raise DataError(f"data set {name!r} is not in {root}")
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        folder = root / Path(str(values.pop("folder"))).name
+        values = read_json(path)
+        folder = check_folder(values.pop("folder"))
         lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
-        return DataInfo(**{**values, **lists}), folder
-    except FileNotFoundError:
-        raise DataError(f"data set {name!r} is not in {root}") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        info = DataInfo(**{**values, **lists})
+        _check_types(info)
+        return info, root / folder
+    except (DataError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path} is damaged ({error}); remove it and import again") from None
+
+
+_KINDS: dict[str, tuple[type, Any]] = {
+    "tuple[int, ...]": (tuple, int),
+    "tuple[float, ...]": (tuple, (int, float)),
+    "tuple[str, ...]": (tuple, str),
+    "str": (str, object),
+    "int": (int, object),
+    "bool": (bool, object),
+}
+
+
+def _check_types(info: DataInfo) -> None:
+    for entry in dataclasses.fields(info):
+        value: Any = getattr(info, entry.name)
+        whole, inner = _KINDS[str(entry.type)]
+        items = value if isinstance(value, tuple) else ()
+        below = type(value) is int and value < 0
+        if type(value) is not whole or below or not all(isinstance(x, inner) for x in items):
+            raise ValueError(f"{entry.name}={shown(value)}")

@@ -6,9 +6,10 @@ import os
 import re
 from pathlib import Path
 
-from heterofl_ray.errors import DataError
+from heterofl_ray.errors import DataError, shown
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_FOLDER = re.compile(rf"{_NAME.pattern}-[0-9a-f]{{16}}")
 
 
 def data_dir(path: str | os.PathLike[str] | None = None) -> Path:
@@ -35,7 +36,15 @@ def stored_name(name: str) -> str:
 
 def check_name(name: str) -> None:
     """Names become file names, so they may not lead anywhere else."""
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise DataError(
-            f"data set name {name!r} is not valid: letters, digits, '.', '_' and '-', at most 64"
+            f"data set name {shown(name)} is not valid: "
+            "letters, digits, '.', '_' and '-', at most 64"
         )
+
+
+def check_folder(folder: object) -> str:
+    """The folder of a data set's files: its name, and a digest of its content."""
+    if not isinstance(folder, str) or not _FOLDER.fullmatch(folder):
+        raise DataError(f"{shown(folder)} is no data set's folder")
+    return folder

@@ -80,6 +80,7 @@ class Draft:
 def write_dataset(root: Path, draft: Draft) -> Dataset:
     """Put a data set in place, all or nothing; equal content is stored once."""
     check_name(draft.info.name)
+    before = _folder_of(root, draft.info.name)
     with scratch_folder(root) as scratch:
         for split, columns in draft.splits.items():
             _write_split(scratch / f"{split}.arrow", columns)
@@ -97,7 +98,17 @@ def write_dataset(root: Path, draft: Draft) -> Dataset:
             root / f"{info.name}.json",
             json.dumps({"folder": folder.name, **info.to_dict()}, indent=1),
         )
+    if before is not None and before != folder:
+        shutil.rmtree(before, ignore_errors=True)  # whoever has it mapped keeps what is mapped
     return open_dataset(root, info.name)
+
+
+def _folder_of(root: Path, name: str) -> Path | None:
+    """Where the content of a data set lies that is in place already."""
+    try:
+        return read_info(root, name)[1]
+    except DataError:
+        return None
 
 
 def open_dataset(root: Path, name: str) -> Dataset:
@@ -105,7 +116,7 @@ def open_dataset(root: Path, name: str) -> Dataset:
     info, folder = read_info(root, name)
     try:
         splits = {split: _map_split(folder / f"{split}.arrow", info) for split in ("train", "test")}
-    except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
+    except (OSError, pa.ArrowException, LookupError, ValueError, TypeError) as error:
         raise DataError(f"data set {name!r} in {folder} is damaged: {error}") from None
     return Dataset(info, splits["train"], splits["test"], folder)
 
@@ -135,6 +146,7 @@ def _write_table(path: Path, table: pa.Table) -> None:
 def _map_split(path: Path, info: DataInfo) -> Split:
     with pa.memory_map(str(path)) as source:
         batch = pa.ipc.open_file(source).get_batch(0)
+    batch.validate()  # that each column has the bytes it claims
     columns = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_fixed_size_binary(column.type):

@@ -5,7 +5,6 @@ A sequence is START first END, or START first BETWEEN second END.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +14,14 @@ from typing import Any, Protocol
 
 from heterofl_ray.data.words import UNKNOWN
 from heterofl_ray.errors import DataError
+from heterofl_ray.plain_files import read_bytes, read_json
 
 Numbers = list[int]
+
+_LARGEST = 64 * 1024**2
+"""Bytes of a vocabulary's file."""
+_SPARSE = 10
+"""So many numbers for each token; some vocabularies have gaps."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,10 @@ class FileTokenizer:
         except Exception as error:  # noqa: BLE001 - the package raises plain Exception
             raise DataError(f"{path} cannot be read as a tokenizer: {error}") from None
         numbers: dict[str, int] = self._tokenizer.get_vocab()
-        self.vocabulary = [""] * (max(numbers.values()) + 1)
+        highest = max(numbers.values(), default=0)
+        if highest > _SPARSE * len(numbers):  # else a few words would take gigabytes
+            raise DataError(f"{path} numbers {len(numbers)} tokens up to {highest}")
+        self.vocabulary = [""] * (highest + 1)
         for piece, number in numbers.items():
             self.vocabulary[number] = piece
         if "<s>" in numbers:
@@ -168,12 +176,12 @@ def open_tokenizer(path: Path) -> Tokenizer:
 
 def _word_pieces(path: Path) -> WordPieces:
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = read_bytes(path, _LARGEST).decode("utf-8").split("\n")
         beside = path.parent / "tokenizer_config.json"
-        config = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+        config = read_json(beside, _LARGEST) if beside.is_file() else {}
         lower = bool(config.get("do_lower_case", True))
-    except (OSError, ValueError, AttributeError) as error:
-        raise DataError(f"{path} cannot be read as a vocabulary: {error}") from None
+    except (DataError, ValueError, AttributeError) as error:
+        raise DataError(f"{path} cannot be read as a vocabulary: {str(error)[:200]}") from None
     if not lines[-1]:
         lines.pop()
     return WordPieces([line.rstrip("\r") for line in lines], lower, str(path))

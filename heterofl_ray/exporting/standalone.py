@@ -7,7 +7,8 @@ This file needs torch and safetensors, nothing else; a copy of it lies beside ev
     logits = model(inputs)
 
 The file's header lists operations of torch by name, in order, with their arguments. Nothing in it
-is run as code.
+is run as code, and none of the operations reads or writes a file. A file that is wrong is a
+ValueError.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 FORMAT = "heterofl-ray-1"
 # Sums and products of sizes, for inputs whose number is not known beforehand.
 _SIZES = ("add", "sub", "mul", "floordiv", "getitem")
+
+
+_FILES = ("from_file",)  # maps a file of any name, or makes it
 
 
 class Exported(nn.Module):
@@ -64,23 +68,33 @@ class Exported(nn.Module):
             return values[name]
         if kind == "tensor":
             return getattr(self, self._names[name])
-        return getattr(torch, name)  # a dtype
+        dtype = getattr(torch, name, None)
+        if not isinstance(dtype, torch.dtype):
+            raise ValueError(f"{name!r} is no dtype of torch")
+        return dtype
 
 
 def _operation(name: str) -> Any:
     kind, *path = name.split(".")
-    if kind == "aten" and len(path) == 2:
-        return getattr(getattr(torch.ops.aten, path[0]), path[1])
-    if kind == "size" and path[0] in _SIZES:
+    if kind == "aten" and len(path) == 2 and path[0] not in _FILES:
+        packet: Any = getattr(torch.ops.aten, path[0], None)
+        if path[1] in (packet.overloads() if hasattr(packet, "overloads") else ()):
+            return getattr(packet, path[1])
+    if kind == "size" and len(path) == 1 and path[0] in _SIZES:
         return getattr(operator, path[0])
     raise ValueError(f"operation {name!r} is not known here")
 
 
 def load(path: str | Path) -> Exported:
     """The model in a file, ready for inference on the CPU; ``.to(device)`` moves it."""
-    with safe_open(str(path), framework="pt") as file:
-        description = json.loads((file.metadata() or {}).get("heterofl-ray", "{}"))
-        if description.get("format") != FORMAT:
-            raise ValueError(f"{path} was not written by 'heterofl-ray export'")
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    return Exported(description, tensors)
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            description = json.loads((file.metadata() or {}).get("heterofl-ray", "{}"))
+            if not isinstance(description, dict) or description.get("format") != FORMAT:
+                raise ValueError("it was not written by 'heterofl-ray export'")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return Exported(description, tensors)
+    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no exported model: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{path} is no exported model: its header is nested too deep") from None

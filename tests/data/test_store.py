@@ -114,12 +114,48 @@ def test_damaged_files(root: Path) -> None:
         open_dataset(root, "some")
 
 
-def test_a_description_cannot_lead_outside(root: Path) -> None:
+@pytest.mark.parametrize("folder", ["../../elsewhere/{}", "..", "/{}", "{}/x", "some", "", 3, None])
+def test_a_description_cannot_lead_outside(folder: object, root: Path) -> None:
     dataset = write_dataset(root, draft())
     values = json.loads((root / "some.json").read_text())
-    values["folder"] = f"../../elsewhere/{dataset.folder.name}"
-    (root / "some.json").write_text(json.dumps(values))
-    assert open_dataset(root, "some").folder == dataset.folder
+    named = folder.format(dataset.folder.name) if isinstance(folder, str) else folder
+    (root / "some.json").write_text(json.dumps(values | {"folder": named}))
+    with pytest.raises(DataError, match=r"some.json is damaged .* is no data set's folder"):
+        open_dataset(root, "some")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"train": "8"}, {"train": -1}, {"train": True}, {"shape": 3}, {"shape": ["a"]}),
+        *({"classes": [1]}, {"mean": ["x"]}, {"augment": 1}, {"kind": None}),
+    ],
+    ids=str,
+)
+def test_a_description_of_wrong_types(wrong: dict[str, object], root: Path) -> None:
+    write_dataset(root, draft())
+    values = json.loads((root / "some.json").read_text())
+    (root / "some.json").write_text(json.dumps(values | wrong))
+    with pytest.raises(DataError, match=f"some.json is damaged .{next(iter(wrong))}="):
+        open_dataset(root, "some")
+
+
+@pytest.mark.parametrize("wrong", [{"dtype": "O"}, {"dtype": "zz"}, {"shape": [10**6] * 3}])
+def test_files_that_do_not_hold_what_is_described(wrong: dict[str, object], root: Path) -> None:
+    write_dataset(root, draft())
+    values = json.loads((root / "some.json").read_text())
+    (root / "some.json").write_text(json.dumps(values | wrong))
+    with pytest.raises(DataError, match="is damaged"):
+        open_dataset(root, "some")
+
+
+def test_content_that_is_replaced_leaves_nothing_behind(root: Path) -> None:
+    first = write_dataset(root, draft())
+    kept = first.train.images.clone()
+    second = write_dataset(root, draft(value=1))
+    assert second.folder != first.folder
+    assert sorted(path.name for path in root.iterdir()) == [second.folder.name, "some.json"]
+    assert torch.equal(first.train.images, kept)  # what is mapped stays
 
 
 def test_a_data_set_that_is_not_there(root: Path) -> None:

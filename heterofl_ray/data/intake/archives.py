@@ -1,14 +1,18 @@
 """Folders and archives alike as streams of files. Nothing is ever extracted by its own name.
 
 Members that point outside (absolute, or with '..') mark an archive as unsafe: it is refused whole.
+Links, devices and pipes are passed over. What an archive stands for is bounded by its own size, see
+`limits`, and counted before it is read.
 """
 
 from __future__ import annotations
 
 import gzip
 import lzma
+import struct
 import tarfile
 import tempfile
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,13 +21,19 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
-from heterofl_ray.errors import DataError
+from heterofl_ray.data.intake.limits import LARGEST_FILE, Budget, unpacked
+from heterofl_ray.errors import DataError, shown
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
-LARGEST_FILE = 4 * 1024**3
+_BLOCK = 1 << 20
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Of zip files. Python unpacks a block of the others at once, whatever it becomes."""
+_LONGEST_HEADER = 64 * 1024
+"""Bytes of a tar member's long name or other extras."""
+_EXTRAS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 _DAMAGE = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error),
-    *(EOFError, NotImplementedError),
+    *(EOFError, NotImplementedError, ValueError, OverflowError, struct.error),
 )
 
 
@@ -46,19 +56,26 @@ class Entry:
         """The content as it is."""
         if self.size > limit:
             raise DataError(f"{self.place}: {self.name} has {self.size} bytes, over {limit}")
+        blocks, left = [], limit
         with reading(f"{self.place}: {self.name}"), self.open() as stream:
-            return stream.read()
+            while block := stream.read(_BLOCK):  # a size in a header is but a claim
+                blocks.append(block)
+                left -= len(block)
+                if left < 0:
+                    raise DataError(f"{self.place}: {self.name} has more than {limit} bytes")
+        return b"".join(blocks)
 
     def copy(self, target: Path) -> None:
         """Write the content to ``target``, decompressed if it is a '.gz'."""
         where = f"{self.place}: {self.name}"
         with reading(where), self.open() as stream, target.open("wb") as file:
             packed = self.name.endswith(".gz")
+            most = min(LARGEST_FILE, unpacked(self.size)) if packed else LARGEST_FILE
+            budget = Budget(most, f"{where} unpacks to")
             with gzip.open(stream) if packed else nullcontext(stream) as source:
-                while block := source.read(1 << 20):
+                while block := source.read(_BLOCK):
+                    budget.take(len(block))
                     file.write(block)
-                    if file.tell() > LARGEST_FILE:
-                        raise DataError(f"{where} unpacks to more than 4 GiB")
 
 
 @contextmanager
@@ -86,7 +103,11 @@ def entries(place: Path) -> Iterator[Entry]:
             walk = _zip(place)
         else:
             walk = _tar(place)
+        whole = None if place.is_dir() else unpacked(place.stat().st_size)
+        budget = None if whole is None else Budget(whole, f"{place} unpacks to")
         for entry in walk:
+            if budget is not None:
+                budget.take(entry.size)
             if entry.size > LARGEST_FILE:
                 raise DataError(f"{place}: {entry.name} is larger than 4 GiB")
             if not any(part.startswith((".", "__MACOSX")) for part in entry.name.split("/")):
@@ -117,6 +138,7 @@ def _folder(place: Path) -> Iterator[Entry]:
     for path in sorted(place.rglob("*")):
         if path.is_file():
             name = path.relative_to(place).as_posix()
+            _check_text(place, name)
             yield Entry(name, place, path.stat().st_size, _opener(path))
 
 
@@ -130,6 +152,8 @@ def _zip(place: Path) -> Iterator[Entry]:
             _check_member(place, member.filename)
             if member.flag_bits & 1:
                 raise DataError(f"{place} is encrypted; unpack it first")
+            if member.compress_type not in _METHODS:
+                raise DataError(f"{place} is not packed by 'deflate', as zip files are")
             if not member.is_dir():
                 name = PurePosixPath(member.filename).as_posix()
                 yield Entry(name, place, member.file_size, _unzipper(archive, member))
@@ -139,12 +163,28 @@ def _unzipper(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Callable[[],
     return lambda: archive.open(member)
 
 
+class _Member(tarfile.TarInfo):
+    """Refuses headers that would have Python go back in the file for ever, or read without end."""
+
+    def _block(self, count: int) -> int:
+        if count < 0:  # as Python itself does since 3.11.14
+            raise tarfile.ReadError("a size below 0")
+        if self.type in _EXTRAS and count > _LONGEST_HEADER:
+            raise tarfile.ReadError("a header that is too long")
+        rounded: int = super()._block(count)  # type: ignore[misc]
+        return rounded
+
+
 def _tar(place: Path) -> Iterator[Entry]:
-    with tarfile.open(place) as archive:
+    with tarfile.open(place, tarinfo=_Member, errorlevel=2) as archive:
         for member in archive:
             _check_member(place, member.name)
+            if member.issparse():
+                raise DataError(
+                    f"{place}: {shown(member.name)} is kept with holes; pack it plainly"
+                )
+            name = PurePosixPath(member.name).as_posix()
             if member.isreg():
-                name = PurePosixPath(member.name).as_posix()
                 yield Entry(name, place, member.size, _untarrer(archive, member))
 
 
@@ -161,4 +201,11 @@ def _untarrer(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[],
 def _check_member(place: Path, name: str) -> None:
     parts = {*PurePosixPath(name).parts, *PureWindowsPath(name).parts}
     if ".." in parts or PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive:
-        raise DataError(f"{place} is refused: its member {name!r} leads outside the archive")
+        raise DataError(f"{place} is refused: its member {shown(name)} leads outside the archive")
+    _check_text(place, name)
+
+
+def _check_text(place: Path, name: str) -> None:
+    """Names become classes and clients, which are shown and kept."""
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+        raise DataError(f"{place}: the name {shown(name)} holds what is no text")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -96,14 +95,21 @@ def _blocks(images: Array) -> Iterator[Array]:
 
 def _plain(part: Part, what: str) -> Part:
     """Channels first, bytes or float32; as many labels as images."""
-    labels = _plain_labels(part.labels, what)
-    for name, values in (("labels", labels), ("clients", part.clients), ("coarse", part.coarse)):
+    if not part.images.ndim:
+        raise DataError(f"the {what} part has a single value where examples are needed")
+    labels = _plain_labels(part.labels, f"the {what} part's labels")
+    beside = {
+        name: None if values is None else _plain_labels(values, f"the {what} part's {name}")
+        for name, values in (("clients", part.clients), ("coarse", part.coarse))
+    }
+    for name, values in (("labels", labels), *beside.items()):
         if values is not None and values.shape != (len(part.images),):
             held = len(values) if values.ndim == 1 else f"an array of shape {values.shape} as"
             raise DataError(f"the {what} part has {len(part.images)} examples but {held} {name}")
     if not len(labels):
         raise DataError(f"the {what} part has no examples")
-    return dataclasses.replace(part, images=_plain_images(part.images, what), labels=labels)
+    images = _plain_images(part.images, what)
+    return Part(images, labels, beside["clients"], beside["coarse"])
 
 
 def _plain_images(images: Array, what: str) -> Array:
@@ -130,12 +136,21 @@ def _fits_bytes(images: Array) -> bool:
 
 
 def _plain_labels(labels: Array, what: str) -> Array:
+    """Texts, or whole numbers."""
     if labels.dtype.kind in "US":
-        return labels.astype(str)
-    if labels.dtype.kind == "f" and not np.equal(labels, np.round(labels)).all():
-        raise DataError(f"the {what} part's labels are neither whole numbers nor texts")
+        try:
+            texts = labels.astype(str)
+            for text in set(texts.ravel().tolist()):
+                text.encode()  # what no file and no screen could show
+        except ValueError:
+            raise DataError(f"{what} are bytes that are no text") from None
+        return texts
     if labels.dtype.kind not in "buif":
-        raise DataError(f"the {what} part's labels are of the kind {labels.dtype}")
+        raise DataError(f"{what} are of the kind {labels.dtype}")
+    if labels.dtype.kind == "f" and not np.equal(labels, np.round(labels)).all():
+        raise DataError(f"{what} are neither whole numbers nor texts")
+    if labels.size and not (abs(float(labels.min())) < 2**62 and abs(float(labels.max())) < 2**62):
+        raise DataError(f"{what} go from {labels.min()} to {labels.max()}: too far from 0")
     return labels.astype(np.int64)
 
 

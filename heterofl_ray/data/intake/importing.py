@@ -72,6 +72,8 @@ def read_draft(path: Path, name: str, options: Options) -> Draft:
     for place in (path, options.test, options.tokenizer):
         if place is not None and not place.exists():
             raise DataError(f"{place} does not exist")
+        if place is not None and not (place.is_file() or place.is_dir()):
+            raise DataError(f"{place} is neither a file nor a folder")
     layout, place = detect(path)
     for option in ("test", "label", "client", "size", "tokenizer", "length"):
         if getattr(options, option) is not None and option not in layout.takes:
@@ -150,6 +152,6 @@ def _layout_of(names: Iterable[str], place: Path) -> Layout | None:
         return TAGGED
     if any(corpus.is_split(base) for base in bases):
         return TAGGED if tagged.folder_holds_tags(place) else TEXT
-    if any(leaf.is_leaf(base) for base in bases):
+    if any(leaf.is_leaf(base) for base in bases) and leaf.holds_writers(place):
         return LEAF
     return IMAGES if any(folders.is_image(base) for base in bases) else None

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from heterofl_ray.data.intake.limits import Budget, half_of_memory
 from heterofl_ray.data.intake.showing import counted
 from heterofl_ray.errors import DataError
 
@@ -21,6 +22,8 @@ Pixels = NDArray[np.uint8]
 LARGEST = 64 * 1024**2
 _TOGETHER = 256  # pictures decoded between two looks at the stream: bounds what waits in memory
 _THUMBNAIL = 16 * 1024
+# Only these: others of the image library run programs on what they read.
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 _GREY = ("1", "L", "LA", "La")
 _DEEP = ("I", "F", "I;16", "I;16L", "I;16B", "I;16N")
 
@@ -34,12 +37,13 @@ def decode_all(
     """
     names: list[str] = []
     pictures: list[Pixels] = []
+    budget = Budget(half_of_memory(), "the images take")
     with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as pool:
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         for batch in _batches(counted(files, "images")):
             # Threads gain nothing on thumbnails: handing one over takes longer than decoding it.
             large = sum(len(content) for _, content in batch) > _THUMBNAIL * len(batch)
-            decode = partial(_decode, size=size)
+            decode = partial(_decode, size=size, budget=budget)
             for (name, _), picture in zip(
                 batch, pool.map(decode, batch) if large else map(decode, batch), strict=True
             ):
@@ -55,21 +59,25 @@ def _batches(files: Iterable[tuple[str, bytes]]) -> Iterator[list[tuple[str, byt
         yield batch
 
 
-def _decode(file: tuple[str, bytes], size: tuple[int, int] | None) -> Pixels:
+def _decode(file: tuple[str, bytes], size: tuple[int, int] | None, budget: Budget) -> Pixels:
     name, content = file
     try:
-        with Image.open(BytesIO(content)) as image:
+        with Image.open(BytesIO(content), formats=_FORMATS) as image:
             if image.width * image.height > LARGEST:
                 raise DataError(f"{name} is {image.height}x{image.width}: over 64 megapixels")
             if image.mode in _DEEP:
                 raise DataError(f"{name} has more than 8 bits a channel; convert it to 8 bits")
+            height, width = size or (image.height, image.width)
+            budget.take(height * width * (1 if image.mode in _GREY else 3))
             plain = image.convert("L" if image.mode in _GREY else "RGB")
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         raise DataError(f"{name} is over 64 megapixels") from None
     except UnidentifiedImageError:
         raise DataError(f"{name} is not an image of a known format") from None
-    except (OSError, ValueError, SyntaxError, EOFError) as error:
-        raise DataError(f"{name} is not a readable image: {error}") from None
+    except DataError:
+        raise
+    except Exception as error:  # noqa: BLE001 - decoders of damaged files raise whatever they meet
+        raise DataError(f"{name} is not a readable image: {str(error)[:200]}") from None
     if size is not None and plain.size != (size[1], size[0]):
         plain = plain.resize((size[1], size[0]), Image.Resampling.BILINEAR)
     pixels = np.asarray(plain)

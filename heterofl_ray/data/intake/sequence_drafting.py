@@ -93,7 +93,10 @@ def tagged_draft(name: str, given: Tagged, options: Options, *, origin: str) -> 
         raise DataError(f"the test part has a tag that the training part lacks: {unknown[0]}")
     tokenizer = _tokenizer(options, (word for s in train for word in s.words))
     most = _most(options)
-    names = sorted({s.client for s in train})
+    clients_of = {name: n for n, name in enumerate(sorted({s.client for s in train}))}
+    stranger = next((s.client for s in test if s.client not in clients_of), None)
+    if given.named_clients and stranger is not None:
+        raise DataError(f"the test part has no client that the training part names ({stranger!r})")
     length, splits = most, {}
     for part, sentences in (("train", train), ("test", test)):
         numbers = [(s.words, [number[tag] for tag in s.tags]) for s in sentences]
@@ -103,7 +106,7 @@ def tagged_draft(name: str, given: Tagged, options: Options, *, origin: str) -> 
         columns["tag"] = padded(tags, length, IGNORED)
         columns["label"] = np.array([_group(s, kinds) for s in sentences], dtype=np.int64)
         if given.named_clients:
-            columns["client"] = np.array([names.index(s.client) for s in sentences])
+            columns["client"] = np.array([clients_of[s.client] for s in sentences])
         splits[part] = columns
     return sequence_draft(
         name,
@@ -113,7 +116,7 @@ def tagged_draft(name: str, given: Tagged, options: Options, *, origin: str) -> 
         metric="f1",
         classes=classes,
         origin=origin,
-        clients=len(names) if given.named_clients else 0,
+        clients=len(clients_of) if given.named_clients else 0,
     )
 
 

@@ -62,6 +62,7 @@ def read(path: Path, clients: int) -> Partition:
     """Map a partition; ValueError, KeyError or OSError when the file is not what it should be."""
     with pa.memory_map(str(path)) as source:
         lists = pa.ipc.open_file(source).get_batch(0).column(_COLUMN)
+    lists.validate()
     if not pa.types.is_large_list(lists.type):
         raise ValueError(f"{path} holds {lists.type}, not lists of example numbers")
     offsets = lists.offsets.to_numpy(zero_copy_only=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from heterofl_ray.data.intake.archives import reading, staged
+from heterofl_ray.data.intake.archives import staged
+from heterofl_ray.data.intake.limits import LARGEST_TEXT
 from heterofl_ray.data.intake.readers.contract import Options, Words
 from heterofl_ray.errors import DataError
+from heterofl_ray.plain_files import read_bytes
 
 END = "<eos>"
 SUFFIXES = (".txt", ".tokens", ".raw")
@@ -49,8 +51,7 @@ def read_words(path: Path) -> list[str]:
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 file."""
-    with reading(path):
-        return lines_of(path.read_bytes(), path.name)
+    return lines_of(read_bytes(path, LARGEST_TEXT), path.name)
 
 
 def lines_of(content: bytes, name: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +10,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from heterofl_ray.data.intake.limits import Budget, half_of_memory, unpacked
 from heterofl_ray.data.intake.pixels import decode_all
 from heterofl_ray.data.intake.readers.contract import Array, Labelled, Options, Part
-from heterofl_ray.errors import DataError
+from heterofl_ray.errors import DataError, shown
+from heterofl_ray.plain_files import parse_json
 
 SUFFIXES = (".parquet", ".csv")
+_CELL = 8
+"""Bytes that a value takes at least."""
 _LABELS = ("label", "labels", "class", "target", "y")
 _CLIENTS = ("client", "writer", "client_id", "writer_id")
 
@@ -50,16 +53,36 @@ def read(place: Path, options: Options) -> Labelled:
 
 def _table(place: Path, files: list[Path]) -> pa.Table:
     try:
-        return pa.concat_tables([_read_file(path) for path in files])
+        table = pa.concat_tables([_read_file(path) for path in files])
+        table.validate(full=True)
+        names: list[str] = table.column_names
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{place} cannot be read as a table: {error}") from None
+        raise DataError(f"{place} cannot be read as a table: {str(error)[:300]}") from None
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{place} has two columns {shown(twice)}")
+    return table
 
 
 def _read_file(path: Path) -> pa.Table:
+    if not path.is_file():
+        raise OSError(f"{path.name} is not a file")
     if path.suffix == ".csv":
         return pyarrow.csv.read_csv(str(path))
     with path.open("rb") as file:
-        return pyarrow.parquet.ParquetFile(file).read()
+        parquet = pyarrow.parquet.ParquetFile(file)
+        _check_claims(parquet.metadata, path)
+        return parquet.read()
+
+
+def _check_claims(said: pyarrow.parquet.FileMetaData, path: Path) -> None:
+    """Refuse a file that claims to become far more than it is: rows and pages are but numbers."""
+    most = min(unpacked(path.stat().st_size), half_of_memory())
+    budget = Budget(most, f"{path} unpacks to")
+    for group in map(said.row_group, range(said.num_row_groups)):
+        budget.take(max(0, group.num_rows) * said.num_columns * _CELL)
+        for column in map(group.column, range(group.num_columns)):
+            budget.take(max(0, column.total_uncompressed_size))
 
 
 def _label(table: pa.Table, wanted: str | None, place: Path) -> str:
@@ -113,7 +136,7 @@ def _encoded(column: pa.ChunkedArray, name: str, place: Path) -> Iterator[tuple[
         if isinstance(content, dict):
             content = content["bytes"]
         where = f"{place}: {name} in row {row}"
-        if content is None:
+        if not isinstance(content, bytes):
             raise DataError(f"{where} has no bytes; images must be in the table itself")
         yield where, content
 
@@ -135,13 +158,20 @@ def _values(table: pa.Table, name: str, place: Path) -> Array:
     if column.null_count:
         raise DataError(f"{place}: column {name!r} lacks {column.null_count} values")
     values: Array = column.to_numpy()
-    return values.astype(str) if values.dtype == object else values
+    if values.dtype != object:
+        return values
+    try:
+        return values.astype(str)
+    except ValueError:
+        raise DataError(f"{place}: column {name!r} holds bytes that are no text") from None
 
 
 def _class_names(table: pa.Table, label: str) -> tuple[str, ...]:
     """The names of classes that Hugging Face keeps in a table's metadata."""
     written = (table.schema.metadata or {}).get(b"huggingface", b"{}")
     try:
-        return tuple(json.loads(written)["info"]["features"][label]["names"])
-    except (ValueError, KeyError, TypeError):
+        names = parse_json(written, "metadata")["info"]["features"][label]["names"]
+    except (DataError, LookupError, TypeError):
         return ()
+    texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return tuple(names) if texts else ()

@@ -10,9 +10,11 @@ import re
 from pathlib import Path, PurePosixPath
 
 from heterofl_ray.data.intake.archives import Entry, entries, reading
+from heterofl_ray.data.intake.limits import LARGEST_TEXT
 from heterofl_ray.data.intake.readers import corpus
 from heterofl_ray.data.intake.readers.contract import Options, Tagged, TaggedWords
 from heterofl_ray.errors import DataError
+from heterofl_ray.plain_files import read_bytes
 
 SUFFIXES = (".conll", ".bio", ".iob", ".iob2")
 _NAME = re.compile(
@@ -58,9 +60,9 @@ def file_holds_tags(path: Path) -> bool:
 
 def read(place: Path, options: Options) -> Tagged:
     """One file (and another for testing), or a folder or archive of files named by their part."""
-    test = _sentences(options.test.read_bytes(), options.test.name) if options.test else None
+    test = _file(options.test) if options.test else None
     if place.is_file() and place.name.endswith((*SUFFIXES, *_AMBIGUOUS)):
-        return Tagged(_sentences(place.read_bytes(), place.name), test)
+        return Tagged(_file(place), test)
     folders: dict[str, dict[str, list[TaggedWords]]] = {}
     for entry in entries(place):
         part = _NAME.fullmatch(PurePosixPath(entry.name).name)
@@ -77,8 +79,12 @@ def read(place: Path, options: Options) -> Tagged:
     return Tagged(train, test, named_clients=len(trained) > 1)
 
 
+def _file(path: Path) -> list[TaggedWords]:
+    return _sentences(read_bytes(path, LARGEST_TEXT), path.name)
+
+
 def _of(entry: Entry, folder: str) -> list[TaggedWords]:
-    return _sentences(entry.read(), entry.name, PurePosixPath(folder).name)
+    return _sentences(entry.read(LARGEST_TEXT), entry.name, PurePosixPath(folder).name)
 
 
 def _sentences(content: bytes, name: str, client: str = "") -> list[TaggedWords]:

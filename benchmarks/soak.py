@@ -1,0 +1,263 @@
+"""``python -m benchmarks soak``: a real cluster under faults, and what became of its runs.
+
+The same small experiment is run again and again on a Ray of several nodes, with its folder on a
+disk of its own and a real MLflow server, while workers, servers, nodes, the MLflow server, the disk
+and the object store are broken at random, by a schedule that follows from the seed. Every run must
+end with the bytes of the same experiment in one process, and MLflow must have every metric of every
+round exactly once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Figure
+from benchmarks.record import record
+from benchmarks.soak_faults import KINDS, Fault, Injector, schedule
+from benchmarks.soak_parts import Disk, MlflowServer, Nodes, exactly_once
+from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.errors import ConfigError
+from heterofl_ray.progress import Silent
+from heterofl_ray.runner import resume, run
+from heterofl_ray.simulation import RoundRecord
+from heterofl_ray.tracking.destination import SWITCH
+from heterofl_ray.tracking.history import Row
+
+NAME = "soak"
+ABOUT = "the same runs on a cluster under random faults, against one in one process without any"
+LONGEST_MINUTES = 600
+_SETTINGS = {
+    "data": "digits",
+    "model": "conv",
+    "mix": "a-c",
+    "partition": "classes:2",
+    "clients": 40,
+    "fraction": 0.3,
+    "local_epochs": 1,
+    "evaluate_every": 10,
+    "network": {"hidden": [32, 64]},
+}
+
+
+class Beat(Silent):
+    """When each round was done, and where the run's folder is."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.rounds = 0
+        self.folder = Path()
+
+    def start(self, config: ExperimentConfig, folder: Path, done: int, moved: float) -> None:
+        self.rounds, self.folder = 0, folder
+
+    def update(self, record: RoundRecord, row: Row) -> None:
+        self.times.append(time.monotonic())
+        self.rounds += 1
+
+
+class Rebuilt(logging.Handler):
+    """Counts how often a parameter server was rebuilt."""
+
+    count = 0
+
+    def emit(self, entry: logging.LogRecord) -> None:
+        self.count += "is rebuilt" in entry.getMessage()
+
+
+@dataclass
+class Outcome:
+    """What a soak was like."""
+
+    minutes: float = 0.0
+    laps: int = 0
+    rounds: int = 0
+    equal: int = 0
+    """Runs that ended with the bytes of the one without faults."""
+    exact: int = 0
+    """Runs of which MLflow has every metric once."""
+    resumed: int = 0
+    """Runs that ended on a full disk and were gone on with."""
+    synced: int = 0
+    """Runs of which the rest was sent by ``track sync``."""
+    rebuilt: int = 0
+    unwritten: int = 0
+    """Times that checkpoints began to fail."""
+    faults: dict[str, int] = field(default_factory=dict)
+    recovery: list[float] = field(default_factory=list)
+    """Seconds from each fault to the next round that was done."""
+    log: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return 0 < self.laps == self.equal == self.exact
+
+
+def soak(minutes: float, seed: int, kinds: Sequence[str], rounds: int) -> Outcome:
+    """Run laps until the time is over; faults end with it, and the last lap is finished."""
+    outcome, beat, rebuilt = Outcome(), Beat(), Rebuilt()
+    logging.getLogger("heterofl_ray").addHandler(rebuilt)
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ[SWITCH] = "1" if "mlflow" in kinds else "0"
+    with ExitStack() as stack:
+        work = Path(tempfile.mkdtemp(prefix="soak-"))
+        stack.callback(shutil.rmtree, work, ignore_errors=True)
+        config = ExperimentConfig.from_dict(_SETTINGS | {"rounds": rounds})
+        plain = [f"tracking.root={work}/plain", "tracking.mlflow=false"]
+        expected = run(config.override(plain), data_dir=work / "data").summary["model_sha256"]
+        disk = stack.enter_context(Disk(work / "runs"))
+        server = stack.enter_context(MlflowServer(work)) if "mlflow" in kinds else None
+        nodes = stack.enter_context(Nodes())
+        faulty = [
+            *("execution.backend=ray", "execution.tries=100", "execution.patience=600"),
+            *(f"tracking.root={disk.place}", "checkpoint.keep=2"),
+            *([f"tracking.uri={server.uri}"] if server else []),
+        ]
+        started = time.monotonic()
+        end = started + 60 * minutes
+        wanted = schedule(seed, [kind for kind in kinds if kind != "disk" or disk.mounted])
+        injector = Injector(wanted, end, nodes, disk, server, beat)
+        thread = threading.Thread(target=injector.run, daemon=True)
+        thread.start()
+        warned = stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always")
+        folders = []
+        while time.monotonic() < end:
+            with disk.free:  # a run needs a folder to begin with
+                pass
+            summary = _lap(config.override(faulty), work / "data", beat, outcome, disk)
+            outcome.laps += 1
+            outcome.rounds += int(summary["rounds"])
+            outcome.equal += summary["model_sha256"] == expected
+            folders.append(Path(summary["run_dir"]))
+            _say(f"lap {outcome.laps}: {'equal' if outcome.equal == outcome.laps else 'DIFFERS'}")
+        thread.join()
+        outcome.minutes = (time.monotonic() - started) / 60
+        if injector.error is not None:
+            raise injector.error
+        if server is not None:
+            server.whole()
+        for folder in folders:
+            if server is None:
+                outcome.exact += 1
+            else:
+                outcome.synced += server.sync(folder)
+                outcome.exact += exactly_once(server.uri, folder, rounds)
+        if server is not None and server.runs() != len(folders):
+            outcome.exact = 0
+        outcome.unwritten = sum("could not be written" in str(w.message) for w in warned)
+    logging.getLogger("heterofl_ray").removeHandler(rebuilt)
+    outcome.rebuilt = rebuilt.count
+    _count(outcome, injector.done, beat.times, started)
+    return outcome
+
+
+def _lap(
+    config: ExperimentConfig, data: Path, beat: Beat, outcome: Outcome, disk: Disk
+) -> dict[str, Any]:
+    """One run to its end. One that found no room for its result is gone on with when there is."""
+    try:
+        return dict(run(config, data_dir=data, progress=beat).summary)
+    except OSError:
+        if not disk.mounted:
+            raise
+    while True:
+        with disk.free:
+            outcome.resumed += 1
+        try:
+            return dict(resume(beat.folder, data_dir=data, progress=beat).summary)
+        except OSError:
+            time.sleep(1)
+
+
+def _count(
+    outcome: Outcome, faults: Sequence[Fault], times: Sequence[float], started: float
+) -> None:
+    for fault in faults:
+        outcome.faults[fault.kind] = outcome.faults.get(fault.kind, 0) + 1
+        after = next((moment for moment in times if moment > fault.at), None)
+        waited = None if after is None else round(after - fault.at, 2)
+        if waited is not None:
+            outcome.recovery.append(waited)
+        entry = {**asdict(fault), "at": round(fault.at - started, 1), "next_round_after": waited}
+        outcome.log.append(entry)
+
+
+def figures(outcome: Outcome) -> list[Figure]:
+    """What is kept of it."""
+    counts = {
+        "minutes": ("minutes under faults", outcome.minutes),
+        "rounds": ("rounds finished", outcome.rounds),
+        "rebuilt": ("times that the parameter server was rebuilt", outcome.rebuilt),
+        "resumed": ("runs that ended on a full disk and were resumed", outcome.resumed),
+        **{f"{kind}-faults": (KINDS[kind], count) for kind, count in outcome.faults.items()},
+    }
+    plain = [
+        Figure(name=f"soak-{name}", about=about, values=(float(value),))
+        for name, (about, value) in counts.items()
+    ]
+    shares = {
+        "equal": ("runs with the bytes of the one without faults / runs", outcome.equal),
+        "exact": ("runs with every metric once in MLflow / runs", outcome.exact),
+    }
+    bounded = [
+        Figure(name=f"soak-{name}", about=about, values=(value / max(1, outcome.laps),), at_least=1)
+        for name, (about, value) in shares.items()
+    ]
+    seconds = Figure(
+        name="soak-recovery",
+        about="seconds from a fault to the next finished round",
+        values=tuple(outcome.recovery) or (0.0,),
+        less_is_better=True,
+    )
+    return [*bounded, *plain, seconds]
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0, help="under faults (30)")
+    parser.add_argument("--seed", type=int, default=0, help="of the schedule of faults (0)")
+    parser.add_argument("--rounds", type=int, default=150, help="of one run (150)")
+    parser.add_argument("--faults", default=",".join(KINDS), help=f"({','.join(KINDS)})")
+    parser.add_argument("--record", action="store_true", help="keep it in benchmarks/results")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    arguments = parser.parse_args(words)
+    kinds = [kind for kind in arguments.faults.split(",") if kind]
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ConfigError.unknown("--faults", kind, KINDS)
+    if not 0 < arguments.minutes <= LONGEST_MINUTES or arguments.rounds < 2:
+        raise ConfigError.of("--minutes", arguments.minutes, f"above 0, to {LONGEST_MINUTES}")
+    outcome = soak(arguments.minutes, arguments.seed, kinds, arguments.rounds)
+    for entry in outcome.log:
+        _say(json.dumps(entry))
+    _say(
+        f"{outcome.minutes:.1f} minutes, {outcome.laps} runs, {outcome.rounds} rounds, "
+        f"faults {outcome.faults}, equal bytes {outcome.equal}/{outcome.laps}, metrics exactly "
+        f"once {outcome.exact}/{outcome.laps}, a round again after "
+        f"{statistics.median(outcome.recovery or [0]):.1f} s (median), "
+        f"{max(outcome.recovery, default=0):.1f} s (longest)"
+    )
+    if arguments.record:
+        record(NAME, ABOUT, figures(outcome))
+    if arguments.json:
+        print(json.dumps(asdict(outcome)), flush=True)
+    return 0 if outcome.holds else 1
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

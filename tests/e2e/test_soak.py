@@ -1,0 +1,69 @@
+"""The soak in its short form: a few real faults, every round finished, the same bytes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from benchmarks.soak import Outcome, figures, main
+from benchmarks.soak_faults import KINDS, schedule
+from heterofl_ray.cli import answer
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+ROOT = Path(__file__).parents[2]
+
+
+def test_runs_under_faults_end_with_the_bytes_of_one_without() -> None:
+    command = [sys.executable, "-m", "benchmarks", "soak", "--json", "--minutes", "0.6"]
+    done = subprocess.run(
+        [*command, "--seed", "4", "--rounds", "40", "--faults", "worker,node,disk"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    assert found["laps"] >= 1
+    assert found["equal"] == found["laps"]
+    assert found["rounds"] == 40 * found["laps"]
+    assert sum(found["faults"].values()) >= 2, "too few faults to show anything"
+    assert len(found["log"]) == sum(found["faults"].values())
+
+
+def test_the_schedule_follows_from_the_seed_and_leaves_no_kind_out() -> None:
+    kinds = list(KINDS)
+    first, again, other = (list(islice(schedule(seed, kinds), 12)) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+    assert sorted(fault.kind for fault in first[:6]) == sorted(kinds)
+
+
+def test_a_run_that_differs_or_is_told_wrongly_misses_the_bound() -> None:
+    good = Outcome(laps=2, equal=2, exact=2, recovery=[1.0, 3.0])
+    assert good.holds
+    assert all(figure.holds for figure in figures(good))
+    for bad in (Outcome(laps=2, equal=1, exact=2), Outcome(laps=2, equal=2, exact=1), Outcome()):
+        assert not bad.holds
+        assert not all(figure.holds for figure in figures(bad))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--faults", "worker,nod"], "--faults='nod' is not valid: did you mean 'node'?"),
+        (["--minutes", "0"], "--minutes=0.0 is not valid"),
+    ],
+)
+def test_mistakes_are_one_line(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer(lambda: main(words)) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1

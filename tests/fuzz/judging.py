@@ -1,0 +1,141 @@
+"""What every input must satisfy: a result or one clear line, soon, in little memory, no stray file.
+
+Each input gets a folder of its own below a yard whose other contents are known. What a reader
+writes must lie in the target folder; the yard around it, the folder for temporary files and the
+working directory stay as they were.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from heterofl_ray.errors import ConfigError, DataError
+
+SECONDS = 10
+"""The longest that an input may take."""
+MEMORY = 1536 * 1024**2
+"""Bytes of address space that reading may take beyond what the process had."""
+
+
+class TooSlow(BaseException):
+    """Not an Exception, so that no reader can take it for one of its own."""
+
+
+@dataclass
+class Tally:
+    """How many inputs there were, and what became of them."""
+
+    inputs: int = 0
+    accepted: int = 0
+    refused: int = 0
+    slowest: float = 0.0
+    kinds: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Yard:
+    """A folder to read and write in, and the count of what was tried there."""
+
+    place: Path
+    tally: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        for name in ("temporary", "working"):
+            (self.place / name).mkdir(parents=True)
+        (self.place / "bystander.txt").write_text("untouched")
+
+    @property
+    def given(self) -> Path:
+        """Where an input lies."""
+        return self.place / "given"
+
+    @property
+    def target(self) -> Path:
+        """Where a reader may write."""
+        return self.place / "target"
+
+    def judge(self, kind: str, read: Callable[[], object]) -> None:
+        """Have an input read, after it was put into ``given``; clean up behind it."""
+        around = self._around()
+        self.tally.inputs += 1
+        self.tally.kinds[kind] = self.tally.kinds.get(kind, 0) + 1
+        started = time.perf_counter()
+        try:
+            with alarm(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                read()
+            self.tally.accepted += 1
+        except (ConfigError, DataError) as error:
+            message = str(error)
+            assert message, "an error without a word"
+            assert len(message) < 2000, f"a page, not a line: {message[:300]}"
+            self.tally.refused += 1
+        finally:
+            self.tally.slowest = max(self.tally.slowest, time.perf_counter() - started)
+            left = self._around()
+            for folder in (self.given, self.target):
+                shutil.rmtree(folder, ignore_errors=True)
+        assert left == around, f"files outside the target: {left ^ around}"
+
+    def _around(self) -> set[tuple[str, int, int]]:
+        """Everything in the yard but the input and the target."""
+        found = set()
+        for folder, inner, files in os.walk(self.place):
+            if Path(folder) == self.place:
+                inner[:] = [name for name in inner if name not in ("given", "target")]
+            for name in (*inner, *files):
+                path = Path(folder, name)
+                status = path.lstat()
+                found.add((str(path), status.st_size if path.is_file() else 0, status.st_mode))
+        return found
+
+
+@contextmanager
+def yard(place: Path) -> Iterator[Yard]:
+    """A yard in which this process works, with little memory to spare."""
+    made = Yard(place)
+    before = tempfile.tempdir, Path.cwd()
+    tempfile.tempdir = str(place / "temporary")
+    os.chdir(place / "working")
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    room = psutil.Process().memory_info().vms + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (room, limits[1]))
+    try:
+        yield made
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+        tempfile.tempdir = before[0]
+        os.chdir(before[1])
+
+
+@contextmanager
+def alarm() -> Iterator[None]:
+    """Raise in whatever takes too long; end the process if even that cannot be."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise TooSlow(f"more than {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    faulthandler.dump_traceback_later(6 * SECONDS, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
