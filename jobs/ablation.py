@@ -7,21 +7,16 @@
 Our scores stand beside the printed ones. Runs that are there already are not repeated.
 """
 
-import csv
 from argparse import Namespace
-from pathlib import Path
 
 from heterofl_ray.jobs import Entry, Smoke, job_parser, listed, run_series
+from heterofl_ray.reproducing.catalog import exhibit
+from heterofl_ray.reproducing.exhibits import Row
 
 SMOKE = Smoke(
     "digits-dynamic",
     ["rounds=1", "local_epochs=1", "network.hidden=[64,64]", "tracking.mlflow=false"],
 )
-SETTINGS = {
-    "norm": ("network.norm", {}),
-    "scaler": ("network.scaler", {"yes": "true", "no": "false", "na": "true"}),
-    "masked_ce": ("loss.masked", {"yes": "on", "no": "off"}),
-}
 
 
 def entries(arguments: Namespace) -> list[Entry]:
@@ -33,25 +28,24 @@ def entries(arguments: Namespace) -> list[Entry]:
         entry(table, data, row, short)
         for data in names
         for table in tables
-        for row in csv.DictReader((Path(__file__).parent / f"paper/table_{table}.csv").open())
-        if row["mix"] in mixes and (row["norm"] in ("none", "sbn") or not short)
+        for row in exhibit(f"table{table}").rows
+        if row.labels["mix"] in mixes and (row.labels["norm"] in ("none", "sbn") or not short)
     ]
 
 
-def entry(table: str, data: str, row: dict[str, str], short: bool) -> Entry:
+def entry(table: str, data: str, row: Row, short: bool) -> Entry:
     """One line of a table: Table 4 prints one accuracy for each data set, Table 5 two."""
-    columns = {"table": table, "data": "digits" if short else data, "mix": row["mix"]}
-    settings = [f"mix={row['mix']}"]
-    for name, (setting, words) in SETTINGS.items():
-        columns[name.removesuffix("_ce")] = row.get(name, "na")
-        if name in row:
-            settings.append(f"{setting}={words.get(row[name], row[name])}")
-    if table == "4":
-        paper = {"global": float(row[f"{data}_accuracy"])}
-        return Entry(columns, f"{data}-dynamic", SMOKE, settings, paper)
-    paper = {kind: float(row[f"{data}_{kind}"]) for kind in ("global", "local")}
-    smoke = Smoke(SMOKE.preset, [*SMOKE.settings, "partition=classes:2"])
-    return Entry(columns, f"{data}-noniid", smoke, settings, paper)
+    cells = [cell for cell in row.cells if cell.preset.startswith(data)]
+    columns = {
+        "table": table,
+        "data": "digits" if short else data,
+        **{name: row.labels[name] for name in ("mix", "norm", "scaler")},
+        "masked": row.labels.get("masked_ce", "na"),
+    }
+    paper = {cell.at[0]: cell.paper for cell in cells if cell.paper is not None}
+    skewed = Smoke(SMOKE.preset, [*SMOKE.settings, "partition=classes:2"])
+    smoke = SMOKE if table == "4" else skewed
+    return Entry(columns, cells[0].preset, smoke, cells[0].settings, paper)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from heterofl_ray.commands.base import (
     add_set,
     print_json,
     print_table,
-    short_number,
 )
 from heterofl_ray.commands.once import run_once
 from heterofl_ray.commands.run import add_execution, execution_overrides
@@ -24,6 +23,7 @@ from heterofl_ray.comparing.plan import ALIASES, COSTS, MATCHED, USUAL, Comparis
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.places import data_dir, stored
 from heterofl_ray.errors import ConfigError, Interrupted
+from heterofl_ray.reporting.numbers import short_number
 from heterofl_ray.tracking.folder import COMPARISON_FILE, REPORT
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from heterofl_ray.commands.base import add_json, print_json, print_table, short_number
+from heterofl_ray.commands.base import add_json, print_json, print_table
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.mixes import Mix, parse_mix
 from heterofl_ray.models import registry
 from heterofl_ray.models.spec import ModelSpec
+from heterofl_ray.reporting.numbers import short_number
 from heterofl_ray.setting_groups import NetworkConfig
 
 NAME = "costs"

@@ -40,10 +40,10 @@ def execute(arguments: argparse.Namespace) -> None:
     from heterofl_ray.exporting.exporter import export_model
     from heterofl_ray.exporting.formats import FORMATS as KINDS
     from heterofl_ray.result import RunResult
-    from heterofl_ray.settings import load_yaml
+    from heterofl_ray.settings import load_run_yaml
 
     result = RunResult.open(folder)
-    written = load_yaml(folder / "config.yaml").get("data_dir")
+    _, written = load_run_yaml(folder / "config.yaml")
     level = arguments.level or result.config.levels.largest.name
     name = f"level-{level}{KINDS[arguments.format].suffix}"
     done = export_model(

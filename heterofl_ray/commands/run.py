@@ -80,11 +80,14 @@ def show_result(summary: Mapping[str, Any], as_json: bool) -> None:
         table.add_column(name, justify="right")
 
     def add(name: str, scores: Mapping[str, float]) -> None:
-        table.add_row(name, *(f"{scores[metric]:.4g}" for metric in metrics))
+        texts = (f"{scores[metric]:.4g}" if metric in scores else "" for metric in metrics)
+        table.add_row(name, *texts)
 
     (largest, first), *smaller = summary["levels"].items()
     own = (Path(summary["run_dir"]) / "clients.safetensors").exists()
-    add("clients' own models" if own else f"global model (level {largest})", summary["global"])
+    compared = "baseline" in summary["global"]  # FedMD: every level is one participant
+    whose = "mean over participants" if compared else "clients' own models"
+    add(whose if own else f"global model (level {largest})", summary["global"])
     if summary["local"] and summary["local"] != summary["global"]:
         what = "each on its client's examples" if own else "the same on each client's own labels"
         add(what, summary["local"])
@@ -93,8 +96,14 @@ def show_result(summary: Mapping[str, Any], as_json: bool) -> None:
     if smaller:
         table.add_section()
     for level, scores in smaller:
-        add(f"those of level {level}" if own else f"sub-model {level}", scores)
+        kept = f"participant {level}" if compared else f"those of level {level}"
+        add(kept if own else f"sub-model {level}", scores)
     print_table(table)
+    if "epsilon" in summary:
+        print(
+            f"privacy of a client's data: epsilon {summary['epsilon']:.4g} "
+            f"at delta {summary['delta']:g}"
+        )
     down, up = summary["megabytes_down"], summary["megabytes_up"]
     print(
         f"{summary['seconds']:.0f} s, {down:.1f} MB to clients and "

@@ -19,8 +19,7 @@ from heterofl_ray.cli import Parser
 from heterofl_ray.commands.base import add_data_dir, add_json, add_set
 from heterofl_ray.commands.run import add_execution, execution_overrides
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.data import catalog
-from heterofl_ray.data.places import data_dir, raw_dir, stored
+from heterofl_ray.data.places import data_dir, stored
 from heterofl_ray.errors import ConfigError, DataError
 
 BASE = "HETEROFL_BASE_DIR"
@@ -87,15 +86,10 @@ def data_root(arguments: argparse.Namespace) -> Path:
 def check(config: ExperimentConfig, root: Path) -> None:
     """Refuse what cannot be run before anything is started."""
     preflight.check(config, stored(root))
-    source = catalog.find(config.data)
-    if source is None or source.kind != "files" or config.data in stored(root):
-        return
-    raw = raw_dir(root, config.data)
-    if not (raw.is_dir() and any(raw.iterdir())):
-        raise DataError(
-            f"{config.data} is not there yet: {catalog.missing_files(config.data, raw)}; "
-            "--smoke runs on embedded data"
-        )
+    try:
+        preflight.check_data(config, root)
+    except DataError as missing:
+        raise DataError(f"{missing}; --smoke runs on embedded data") from None
 
 
 def announce(config: ExperimentConfig, arguments: argparse.Namespace, instead_of: str) -> None:

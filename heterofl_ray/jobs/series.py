@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from heterofl_ray import presets
 from heterofl_ray.cli import answer
-from heterofl_ray.commands.base import print_json, print_table, short_number
+from heterofl_ray.commands.base import print_json, print_table
 from heterofl_ray.commands.once import run_once
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.jobs.calling import Smoke, announce, check, data_root, make_config
 from heterofl_ray.jobs.single import show_places, write_report
+from heterofl_ray.reporting.numbers import short_number
 
 if TYPE_CHECKING:
     from heterofl_ray.result import RunResult

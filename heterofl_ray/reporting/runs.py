@@ -5,7 +5,6 @@ Unfinished runs are read as far as they go: from history.parquet, or from the la
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,8 @@ from heterofl_ray.errors import ConfigError, DataError
 from heterofl_ray.models import registry
 from heterofl_ray.models.costs import Costs, mix_costs, model_costs
 from heterofl_ray.models.spec import ModelSpec
-from heterofl_ray.settings import load_yaml
+from heterofl_ray.plain_files import read_json
+from heterofl_ray.settings import load_run_yaml
 
 Columns = Mapping[str, Sequence[float | None]]
 Price = Callable[[ModelSpec, float], Costs]
@@ -214,8 +214,8 @@ def open_runs(folders: Sequence[Path]) -> list[Run]:
 def open_run(folder: Path, price: Price = model_costs) -> Run:
     """Read what is there of a run."""
     try:
-        settings = load_yaml(folder / "config.yaml")
-        root = data_dir(settings.pop("data_dir", None))
+        settings, written = load_run_yaml(folder / "config.yaml")
+        root = data_dir(written)
         config = ExperimentConfig.from_dict(settings)
     except ConfigError as error:
         raise DataError(f"{folder} is not the folder of a run: {error}") from None
@@ -233,10 +233,7 @@ def open_run(folder: Path, price: Price = model_costs) -> Run:
 def _read_result(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} is damaged: {error}") from None
+    values = read_json(path)
     if not isinstance(values, dict):
         raise DataError(f"{path} is damaged: it holds no result")
     return values

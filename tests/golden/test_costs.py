@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from heterofl_ray.cli import main
-from heterofl_ray.commands.base import short_number
 from heterofl_ray.mixes import parse_mix
 from heterofl_ray.models import registry
 from heterofl_ray.models.costs import Costs, mix_costs, model_costs
 from heterofl_ray.models.spec import ModelSpec
+from heterofl_ray.reporting.numbers import short_number
 from heterofl_ray.setting_groups import NetworkConfig
 
 MODELS = {"mnist": "conv", "cifar10": "preresnet18-paper", "wikitext2": "transformer"}

@@ -221,6 +221,16 @@ def test_a_run_of_other_settings_or_data_is_another_run(tiny: ExperimentConfig) 
     assert once.find_runs(config.override(["execution.workers=7"]), root)[0] == finished
 
 
+def test_a_run_made_when_a_default_was_another_is_another_run(tiny: ExperimentConfig) -> None:
+    root = Path("data").absolute()
+    config = tiny.override([f"tracking.root={Path.cwd() / 'runs'}"])
+    finished = Path(run(config, data_dir=root).summary["run_dir"])
+    settings = finished / "config.yaml"
+    assert "momentum: 0.9\n" in settings.read_text()
+    settings.write_text(settings.read_text().replace("momentum: 0.9\n", "momentum: 0.8\n"))
+    assert once.find_runs(config, root) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -1,0 +1,1 @@
+"""The papers' tables and figures: what each consists of, what was printed, and what fits in."""
