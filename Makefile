@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help install run test check docs bench clean
+.PHONY: help install run test check docs bench soak fuzz audit clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -20,7 +20,7 @@ run: $(STAMP)  ## The WikiText job on a local Ray, on embedded data (no download
 	$(BIN)/heterofl-ray submit jobs/wikitext_dynamic.py -- --smoke
 
 test: $(STAMP)  ## Every test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 3 --dist loadgroup
 
 check: $(STAMP)  ## Style and types
 	$(BIN)/ruff check .
@@ -32,6 +32,15 @@ docs: $(STAMP)  ## The reference pages, from the code
 
 bench: $(STAMP)  ## The speed suite, as ratios
 	$(BIN)/heterofl-ray bench
+
+soak: $(STAMP)  ## Half an hour of runs on a cluster under faults (MINUTES=30 SEED=0)
+	$(BIN)/python -m benchmarks soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),0) --record
+
+fuzz: $(STAMP)  ## 100,000 inputs for the readers of settings, checkpoints and data (INPUTS=100000)
+	$(BIN)/python -W ignore -m tests.fuzz --inputs $(or $(INPUTS),100000)
+
+audit: $(STAMP)  ## Known vulnerabilities in the locked versions (asks PyPI; docs/security.md)
+	$(BIN)/pip-audit --requirement requirements.lock --no-deps --disable-pip --strict
 
 clean:  ## Remove the environment and caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

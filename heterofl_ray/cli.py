@@ -16,6 +16,7 @@ from heterofl_ray.commands import (
     data,
     export,
     report,
+    reproduce,
     resume,
     run,
     settings,
@@ -31,6 +32,7 @@ COMMANDS: tuple[Command, ...] = (
     resume,
     sweep,
     compare,
+    reproduce,
     submit,
     report,
     export,
@@ -84,7 +86,8 @@ def answer(work: Callable[[], int | None]) -> int:
         finally:
             warnings.formatwarning = plain
     except (ConfigError, DataError) as error:
-        line = " ".join(str(error).split())
+        words = " ".join(str(error).split())
+        line = "".join(c if c.isprintable() else "�" for c in words)  # names in files may be any
         print(f"heterofl-ray: error: {line}", file=sys.stderr)
         return 2
     except OSError as error:

@@ -17,6 +17,7 @@ from typing import Any
 
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.method_settings import (
+    FedMDConfig,
     FedProxConfig,
     FjordConfig,
     InclusiveFLConfig,
@@ -25,6 +26,7 @@ from heterofl_ray.method_settings import (
     ServerConfig,
 )
 from heterofl_ray.mixes import Level, Mix, parse_mix
+from heterofl_ray.participants import Participant
 from heterofl_ray.setting_groups import (
     CapabilityConfig,
     CheckpointConfig,
@@ -38,6 +40,7 @@ from heterofl_ray.setting_groups import (
     TrackingConfig,
 )
 from heterofl_ray.settings import Checked, assign, describe, setting
+from heterofl_ray.trust_settings import AttackConfig, PrivacyConfig, check_private, check_robust
 
 # What each kind of partition takes after its colon: 'classes:2', 'dirichlet:0.3'.
 PARTITIONS: Mapping[str, type[int] | type[float] | None] = {
@@ -95,13 +98,23 @@ class ExperimentConfig(Checked):
     lg: LGConfig = field(default_factory=LGConfig)
     fjord: FjordConfig = field(default_factory=FjordConfig)
     inclusivefl: InclusiveFLConfig = field(default_factory=InclusiveFLConfig)
+    fedmd: FedMDConfig = field(default_factory=FedMDConfig)
+    attack: AttackConfig = field(default_factory=AttackConfig)
+    privacy: PrivacyConfig = field(default_factory=PrivacyConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
     @property
     def levels(self) -> Mix:
+        if self.participants:
+            return Mix.of_participants(self.participants)
         mix, depths = parse_mix(self.mix, self.shrink), self.inclusivefl.depths
         return mix.with_depths(depths) if depths and self.method == "inclusivefl" else mix
+
+    @property
+    def participants(self) -> tuple[Participant, ...]:
+        """Those with models of their own; empty: all clients share the model."""
+        return self.fedmd.models if self.method == "fedmd" else ()
 
     @property
     def cohort_size(self) -> int:
@@ -112,6 +125,11 @@ class ExperimentConfig(Checked):
     def partition_kind(self) -> tuple[str, int | float | None]:
         """('classes', 2) for 'classes:2'."""
         return parse_partition(self.partition)
+
+    @property
+    def update_bound(self) -> float:
+        """The longest update that counts as it is (L2 norm); 0: any does."""
+        return self.privacy.clip if self.privacy.on else self.server.norm_bound
 
     def learning_rate(self, round_number: int) -> float:
         """The rate in round 1, 2, …: it falls after as many rounds as each milestone says."""
@@ -129,6 +147,8 @@ class ExperimentConfig(Checked):
                 "inclusivefl.depths", list(depths), f"mix={self.mix} needs one for each level"
             )
         parse_partition(self.partition)
+        check_robust(self.server, self.execution.clients_per_job)
+        check_private(self.privacy, self.server, self.clients)
         late = [m for m in self.optimizer.milestones if m >= self.rounds]
         if late:
             raise ConfigError.of(
@@ -163,9 +183,15 @@ class ExperimentConfig(Checked):
         return text
 
     def hash(self) -> str:
-        """Names the experiment: equal whenever the settings that decide the result are."""
+        """Names the experiment: equal whenever the settings that decide the result are.
+
+        Settings at their defaults are left out, so that one more of them renames nothing.
+        """
+        usual = describe(ExperimentConfig())
         deciding = {
-            name: entry["default"] for name, entry in describe(self).items() if not entry["runtime"]
+            name: entry["default"]
+            for name, entry in describe(self).items()
+            if not entry["runtime"] and entry["default"] != usual[name]["default"]
         }
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ class ConfigError(ValueError):
 
     @classmethod
     def of(cls, setting: str, value: object, valid: str) -> ConfigError:
-        return cls(f"{setting}={_shown(value)} is not valid: {valid}")
+        return cls(f"{setting}={shown(value)} is not valid: {valid}")
 
     @classmethod
     def unknown(cls, setting: str, value: object, known: Iterable[str]) -> ConfigError:
@@ -69,6 +70,13 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}? " if close else ""
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
+def shown(value: object) -> str:
+    """A value in at most 80 characters, whatever it is."""
+    short = reprlib.Repr()
+    short.maxstring = short.maxlong = short.maxother = 80
+    short.maxlist = short.maxtuple = short.maxdict = short.maxset = 20
+    try:
+        text = short.repr(value)
+    except ValueError:  # Python writes out no number of more than 4300 digits
+        text = "a number of thousands of digits"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heterofl_ray.errors import ConfigError
+from heterofl_ray.participants import Participant
 
 _GRAMMAR = "write levels like 'a-e' or 'a3-e7', or rates and shares like '1.0:0.3,0.4:0.7'"
 _LETTER = re.compile(r"([a-z])(-?\d+(?:\.\d+)?)?")
@@ -29,6 +30,8 @@ class Level:
     rate: float
     depth: int = 0
     """Bottom blocks kept; 0: all."""
+    participant: Participant | None = None
+    """Whose own model it is; None: the experiment's model at that size."""
 
     def size_in(self, largest: Level) -> float:
         """How much of the largest level's width, or depth, it has."""
@@ -56,6 +59,12 @@ class Mix:
         rate = self.largest.rate
         levels = zip(self.levels, depths, strict=True)
         return Mix(tuple(Level(level.name, rate, depth) for level, depth in levels), self.shares)
+
+    @classmethod
+    def of_participants(cls, participants: Sequence[Participant]) -> Mix:
+        """A level of its own for each: p0, p1, …"""
+        levels = (Level(f"p{n}", 1.0, participant=own) for n, own in enumerate(participants))
+        return cls(tuple(levels), (1 / len(participants),) * len(participants))
 
     def __getitem__(self, name: str) -> Level:
         for level in self.levels:
@@ -104,6 +113,6 @@ def _rates(text: str) -> list[tuple[Level, float]]:
             raise ConfigError.of("mix", text, _GRAMMAR)
         rate = float(match[1])
         if not 0 < rate <= 1:
-            raise ConfigError.of("mix", text, f"rate {match[1]} must be above 0 and up to 1")
+            raise ConfigError.of("mix", text, f"rate {rate} must be above 0 and up to 1")
         entries.append((Level(f"{rate:g}", rate), float(match[2]) if match[2] else 1.0))
     return entries

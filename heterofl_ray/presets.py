@@ -9,9 +9,9 @@ from typing import Any
 
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError, suggestion
-from heterofl_ray.method_settings import InclusiveFLConfig, ServerConfig
+from heterofl_ray.method_settings import FedMDConfig, InclusiveFLConfig, ServerConfig
 from heterofl_ray.setting_groups import NetworkConfig, OptimizerConfig
-from heterofl_ray.settings import load_yaml
+from heterofl_ray.settings import load_run_yaml, settings_of
 
 
 def digits_dynamic() -> ExperimentConfig:
@@ -111,6 +111,76 @@ def inclusivefl_cola() -> ExperimentConfig:
     )
 
 
+def fedmd_digits() -> ExperimentConfig:
+    """FedMD on digits: five small CNNs have three of each, all others are public. No download.
+
+    Public labels are not used: of the same classes, they would leave nothing to learn in private.
+    """
+    return ExperimentConfig(
+        data="digits",
+        model="party",
+        method="fedmd",
+        rounds=10,
+        evaluate_every=2,
+        fedmd=FedMDConfig(public="digits", pretrain_epochs=0, private_epochs=50, digest_batch=64),
+    )
+
+
+def fedmd_mnist() -> ExperimentConfig:
+    """FedMD's first setting: MNIST is public, ten CNNs have three of each letter from a to f.
+
+    One writer for each participant is ``partition=natural fedmd.private_per_class=20``.
+    """
+    return ExperimentConfig(
+        data="femnist",
+        model="party",
+        method="fedmd",
+        rounds=20,
+        fedmd=FedMDConfig(
+            public="mnist",
+            classes=tuple(range(36, 42)),
+            participants=(
+                "party:128-256:.2",
+                "party:128-384:.2",
+                "party:128-512:.2",
+                "party:256-256:.3",
+                "party:256-512:.4",
+                "party:64-128-256:.2",
+                "party:64-128-192:.2",
+                "party:128-192-256:.2",
+                "party:128-128-128:.3",
+                "party:128-128-192:.3",
+            ),
+        ),
+    )
+
+
+def fedmd_cifar10() -> ExperimentConfig:
+    """FedMD's second setting: CIFAR-10 is public, ten CNNs have three of six CIFAR-100 classes."""
+    return ExperimentConfig(
+        data="cifar100",
+        model="party",
+        method="fedmd",
+        rounds=20,
+        fedmd=FedMDConfig(
+            public="cifar10",
+            classes=(0, 2, 20, 63, 71, 82),
+            participants=(
+                "party:128-256:.2",
+                "party:128-128-192:.2",
+                "party:64-64-64:.2",
+                "party:128-64-64:.3",
+                "party:64-64-128:.4",
+                "party:64-128-256:.2",
+                "party:64-128-192:.2",
+                "party:128-192-256:.2",
+                "party:128-128-128:.3",
+                "party:64-64-64-64:.2",
+            ),
+        ),
+    )
+
+
 def mnist_dynamic() -> ExperimentConfig:
     """The paper's CNN on MNIST, dealt alike to all."""
     return ExperimentConfig(
@@ -182,6 +252,9 @@ PRESETS: dict[str, Callable[[], ExperimentConfig]] = {
     "inclusivefl-sentences": inclusivefl_sentences,
     "inclusivefl-entities": inclusivefl_entities,
     "inclusivefl-cola": inclusivefl_cola,
+    "fedmd-digits": fedmd_digits,
+    "fedmd-mnist": fedmd_mnist,
+    "fedmd-cifar10": fedmd_cifar10,
     "mnist-dynamic": mnist_dynamic,
     "mnist-noniid": mnist_noniid,
     "cifar10-dynamic": cifar10_dynamic,
@@ -201,11 +274,11 @@ def load(name_or_path: str) -> ExperimentConfig:
             f"{name_or_path!r} is neither a preset nor a YAML file: "
             f"{suggestion(name_or_path, PRESETS)}presets: {', '.join(PRESETS)}"
         )
-    values = load_yaml(path)
-    values.pop("data_dir", None)  # a run's own config.yaml says where its data was
+    values, _ = load_run_yaml(path)  # a run's own config.yaml says where its data was
     if "sweep" in values:
         raise ConfigError(f"{path} describes a sweep, not a run: heterofl-ray sweep {path}")
-    return from_values(values)
+    with settings_of(path):
+        return from_values(values)
 
 
 def from_values(values: dict[str, Any]) -> ExperimentConfig:

@@ -94,9 +94,12 @@ class Shown(Silent):
         self._levels = [level.name for level in config.levels.levels]
         self._rounds = config.rounds
         self._started = time.perf_counter()
+        models, who = f"{config.model}, mix {config.mix}", "clients"
+        if config.participants:
+            models, who = ", ".join(config.fedmd.participants), "participants"
         self.say(
-            f"{config.method} on {config.data}: {config.model}, mix {config.mix}, "
-            f"{config.cohort_size} of {config.clients} clients a round -> {folder}"
+            f"{config.method} on {config.data}: {models}, "
+            f"{config.cohort_size} of {config.clients} {who} a round -> {folder}"
         )
         self._done_before = done
         self._megabytes = moved
@@ -140,11 +143,19 @@ class Shown(Silent):
         return f"{name} {value:.2f} (best {self._best[1]})"
 
     def _details(self, row: Row) -> str:
-        """Each level's loss where it took part, and the share of time that workers trained."""
+        """Each level's loss where it took part, and the share of time that workers trained.
+
+        With a bound, how many updates were longer; with privacy, what the rounds cost so far.
+        """
         losses = {level: row.get(f"loss_{level}") for level in self._levels}
         parts = [f"{level} {loss:.3f}" for level, loss in losses.items() if loss is not None]
         busy = row.get("worker_utilisation")
-        return "by level: " + "  ".join(parts) + (f"  workers {busy:.0%} busy" if busy else "")
+        shown = "by level: " + "  ".join(parts)
+        if row.get("bounded"):
+            shown += f"  {row['bounded']} bounded"
+        if row.get("epsilon") is not None:
+            shown += f"  epsilon {row['epsilon']:.3g}"
+        return shown + (f"  workers {busy:.0%} busy" if busy else "")
 
     def say(self, text: str) -> None:
         if text:

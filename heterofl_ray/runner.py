@@ -13,7 +13,7 @@ from types import FrameType
 from torch import Tensor, nn
 
 from heterofl_ray import checkpoint, preflight, presets
-from heterofl_ray.clients.calibration import Moments
+from heterofl_ray.clients.calibration import Moments, needs_calibration
 from heterofl_ray.clients.trainers.choice import chosen
 from heterofl_ray.clients.trainers.measuring import measured
 from heterofl_ray.clients.workbench import Workbench, resolve_device
@@ -21,14 +21,15 @@ from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.places import data_dir as data_place
 from heterofl_ray.data.places import stored
 from heterofl_ray.errors import ConfigError, DataError, Interrupted
-from heterofl_ray.evaluation import Scores, global_scores
-from heterofl_ray.execution.backend import Backend, Kept
+from heterofl_ray.evaluation import Scores
+from heterofl_ray.execution.backend import Backend
 from heterofl_ray.execution.local import LocalBackend
+from heterofl_ray.keeping import CHECKPOINTS, Keeper
 from heterofl_ray.methods.registry import resolve
 from heterofl_ray.models import registry
 from heterofl_ray.progress import Progress, Silent
 from heterofl_ray.result import RunResult, summarise
-from heterofl_ray.settings import load_yaml
+from heterofl_ray.settings import load_run_yaml, settings_of
 from heterofl_ray.simulation import RoundRecord, Simulation
 from heterofl_ray.tracking.destination import check_destination
 from heterofl_ray.tracking.flops import training_flops
@@ -37,7 +38,6 @@ from heterofl_ray.tracking.history import History, HistoryFile
 from heterofl_ray.tracking.models import write_models
 from heterofl_ray.tracking.recorder import Recorder
 
-CHECKPOINTS = "checkpoints"
 MOVED = ("megabytes_down", "megabytes_up")
 
 
@@ -78,10 +78,11 @@ def resume(
     folder = Path(folder)
     if not (folder / "config.yaml").is_file():
         raise DataError(f"{folder} is not the folder of a run: it has no config.yaml")
-    values = load_yaml(folder / "config.yaml")
-    root = data_place(data_dir or values.pop("data_dir", None))
-    values.pop("data_dir", None)
-    config = ExperimentConfig.from_dict(values).override(overrides)
+    values, written = load_run_yaml(folder / "config.yaml")
+    root = data_place(data_dir or written)
+    with settings_of(folder / "config.yaml"):
+        config = ExperimentConfig.from_dict(values)
+    config = config.override(overrides)
     preflight.check(config, stored(root))
     last = checkpoint.newest(folder / CHECKPOINTS)
     bench = make_bench(config, root)
@@ -90,7 +91,19 @@ def resume(
             f"{folder}: its checkpoint is of {last.progress.experiment}, but config.yaml and the "
             f"data in {root} are {experiment_name(bench)} now"
         )
+    _check_fits(last, bench, folder)
     return _Run(bench, folder, progress or Silent()).complete(last)
+
+
+def _check_fits(last: checkpoint.Checkpoint, bench: Workbench, folder: Path) -> None:
+    """Refuse tensors that are not the model's; a method's server may hold others beside them."""
+    layout, held = bench.layout(bench.config.levels.largest), last.parameters
+    if not any(name in held for name in layout):
+        return
+    for name, axes in layout.items():
+        wanted = tuple(axis.width for axis in axes)
+        if name not in held or tuple(held[name].shape) != wanted:
+            raise DataError(f"{folder}: its checkpoint has no {name} of shape {wanted}")
 
 
 def settled(config: ExperimentConfig) -> ExperimentConfig:
@@ -106,6 +119,7 @@ def make_bench(config: ExperimentConfig, root: Path) -> Workbench:
         registry.initial(bench.spec, config.levels.largest.rate)
     for level in config.levels.levels:
         _refuse_running_statistics(config.model, bench.model(level))
+        _refuse_queried_statistics(config, bench.model(level))
         if config.execution.trainer != "measure":
             chosen(bench, level)  # refuses what cannot be
     resolve(config.method).check(bench)
@@ -123,9 +137,20 @@ def _refuse_running_statistics(name: str, model: nn.Module) -> None:
             )
 
 
+def _refuse_queried_statistics(config: ExperimentConfig, model: nn.Module) -> None:
+    """Every client's examples go into a static batch norm's statistics, and no noise does."""
+    if config.privacy.on and needs_calibration(model):
+        raise ConfigError.of(
+            "network.norm",
+            config.network.norm,
+            f"with privacy.noise above 0 model={config.model} must not ask clients for a static "
+            "batch norm's statistics: gn, ln, in or none",
+        )
+
+
 def experiment_name(bench: Workbench) -> str:
     """Names all that decides a result: the settings and the data's content."""
-    return f"{bench.config.hash()}/{bench.data.dataset.folder.name}"
+    return f"{bench.config.hash()}/{'+'.join(bench.data_folders.values())}"
 
 
 def make_backend(bench: Workbench) -> Backend:
@@ -151,13 +176,13 @@ class _Run:
         dataset = bench.data.dataset
         self._recorder = Recorder(bench.config, folder, dataset.info, dataset.folder)
         self._scores: dict[str, Scores] = {}
-        self._kept: int = 0
+        self._keeper = Keeper(bench.config, folder, experiment_name(bench))
 
     def complete(self, last: checkpoint.Checkpoint | None = None) -> RunResult:
         """Train to the end; how that comes about is recorded, whichever way it ends."""
         if last is not None:
             self._history.rows = [dict(row) for row in last.progress.rows]
-            self._kept = last.progress.round_number
+            self._keeper.kept = last.progress.round_number
         try:
             with self._recorder as recorder:
                 recorder.resumed(self._history.rows)
@@ -172,15 +197,16 @@ class _Run:
         started = time.perf_counter()
         with self._progress as shown:
             moved = sum(map(self._history.total, MOVED))
-            shown.start(self._config, self._folder, self._kept, moved)
+            shown.start(self._config, self._folder, self._keeper.kept, moved)
             backend = make_backend(self._bench)
             try:
                 with stopping():  # only now: Ray sets a handler for SIGTERM when it starts
-                    backend.fallback = self._older_state
+                    backend.fallback = self._keeper.older
                     if last is not None:
                         backend.restore(last.progress.round_number, last.parameters, last.clients)
                     simulation = resolve(self._config.method)(self._bench, backend)
                     self._rounds(simulation, backend, shown)
+                    self._keeper.settle(backend)
                     parameters, clients = simulation.final()
                     if not self._scores:  # resumed after the last round
                         self._scores = simulation.test(self._config.rounds)
@@ -198,45 +224,22 @@ class _Run:
                 done = time.perf_counter()
                 row = self._history.add(record, backend.workers, outside)
                 self._scores = dict(record.scores)
-                every = self._config.checkpoint.every
-                last = record.round_number == self._config.rounds
-                if last or (every and record.round_number % every == 0):
-                    self._keep(backend, record)
+                if self._keeper.is_due(backend, record.round_number):
+                    self._keeper.keep(backend, record, self._history.rows)
                     self._history_file.write_if_due(self._history)
                 self._recorder.round_done(row)
                 shown.update(record, row)
                 outside = time.perf_counter() - done
         except Interrupted as stop:
-            if record is not None and self._kept < record.round_number:
-                self._keep(backend, record)
-            raise Interrupted(stop.code, self._kept, self._folder) from None
+            self._keeper.settle(backend)
+            if record is not None and self._keeper.kept < record.round_number:
+                self._keeper.keep(backend, record, self._history.rows)
+                self._keeper.settle(backend)
+            raise Interrupted(stop.code, self._keeper.kept, self._folder) from None
         finally:
             if self._history.rows:
                 self._history_file.write(self._history)
                 self._recorder.round_done(self._history.rows[-1])
-
-    def _older_state(self) -> Kept | None:
-        """What the disk has of this run, for a backend that has lost everything else."""
-        if not self._kept:
-            return None
-        try:
-            found = checkpoint.newest(self._folder / CHECKPOINTS)
-        except DataError:  # the first one was not whole yet
-            return None
-        return found.progress.round_number, found.parameters, found.clients
-
-    def _keep(self, backend: Backend, record: RoundRecord) -> None:
-        tested = global_scores(record.scores, self._config.levels.largest.name)
-        progress = checkpoint.Progress(
-            record.round_number,
-            experiment_name(self._bench),
-            list(self._history.rows),
-            None if tested is None else tested.goodness,
-        )
-        settings = self._config.checkpoint
-        place = (self._folder / CHECKPOINTS).absolute()
-        backend.keep(record.state, checkpoint.write, place, progress, settings.keep, settings.best)
-        self._kept = record.round_number
 
     def _result(
         self,
@@ -255,6 +258,7 @@ class _Run:
                 parameters,
                 seconds,
                 clients,
+                self._history.rows[-1].get("epsilon"),
             ),
             history=self._history.table(),
             spec=self._bench.spec,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import ClassVar
+from urllib.parse import urlsplit, urlunsplit
 
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.settings import Checked, setting
@@ -25,14 +26,16 @@ class NetworkConfig(Checked):
         choices=("auto", "sbn", "in", "gn", "ln", "none"),
     )
     scaler: bool = setting(True, "divide hidden activations by the relative width in training")
-    hidden: tuple[int, ...] = setting((), "widths of conv, preresnet or mlp; empty: its own", low=1)
+    hidden: tuple[int, ...] = setting(
+        (), "widths of conv, preresnet, mlp or party; empty: its own", low=1
+    )
     embedding: int = setting(256, "transformer, encoder: width of the residual stream", low=1)
     heads: int = setting(
         8, "transformer, encoder: attention heads; every sub-model keeps all", low=1
     )
     feedforward: int = setting(512, "transformer, encoder: width of the feed-forward layers", low=1)
     layers: int = setting(4, "transformer, encoder: encoder layers", low=1)
-    dropout: float = setting(0.2, "transformer, encoder: dropout probability", low=0, high=0.99)
+    dropout: float = setting(0.2, "transformer, encoder, party: dropout", low=0, high=0.99)
     norm_eps: float = setting(1e-5, "encoder: what its norms add to variances", above=0)
     pretrained: str = setting(
         "",
@@ -256,6 +259,7 @@ class TrackingConfig(Checked):
 
     def _check_together(self) -> None:
         check_tracking_uri("tracking.uri", self.uri)
+        refuse_password("tracking.uri", self.uri)
         if not self.experiment.strip():
             raise ConfigError.of("tracking.experiment", self.experiment, "must not be empty")
 
@@ -269,6 +273,19 @@ def check_tracking_uri(name: str, uri: str) -> None:
     if uri and not (":" in uri and kind in _TRACKING_URIS) and uri != "databricks":
         raise ConfigError.of(
             name, uri, "a server or a database, such as http://host:5000 or sqlite:///mlflow.db"
+        )
+
+
+def refuse_password(name: str, uri: str) -> None:
+    """Settings are written down, and what is typed can be seen by others."""
+    parts = urlsplit(uri)
+    if parts.password is not None:
+        hidden = urlunsplit(parts._replace(netloc="…@" + parts.netloc.rpartition("@")[2]))
+        raise ConfigError.of(
+            name,
+            hidden,
+            "no place for a password: give the address in MLFLOW_TRACKING_URI, or name and "
+            "password in MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
         )
 
 

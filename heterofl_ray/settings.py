@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast, get_args, get_origin, get_type_hints
 
-from heterofl_ray.errors import ConfigError, suggestion
+from heterofl_ray.errors import ConfigError, shown, suggestion
+from heterofl_ray.plain_files import parse_yaml, read_yaml
 
 
 def setting(
@@ -46,6 +50,7 @@ def _range_text(limits: Mapping[str, Any]) -> str:
     return "must be " + " and ".join(parts)
 
 
+_LARGEST_NUMBER = sys.float_info.max
 _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -92,7 +97,14 @@ def _first(group: type) -> str:
     return dataclasses.fields(group)[0].name
 
 
-def _hints(cls: type[Any]) -> dict[str, Any]:
+def _hints(cls: type[Any]) -> Mapping[str, Any]:
+    """The types of its fields."""
+    return _hints_once(cast(Any, cls))
+
+
+@cache
+def _hints_once(cls: Any) -> Mapping[str, Any]:
+    """Kept, since every config that is made asks for them."""
     return {k: v for k, v in get_type_hints(cls).items() if get_origin(v) is not ClassVar}
 
 
@@ -130,8 +142,10 @@ def unknown_setting(root: type[Checked], name: str) -> ConfigError:
     namesakes = [full for full in names if full.split(".")[-1] == name.split(".")[-1]]
     hint = f"did you mean {namesakes[0]!r}? " if namesakes else suggestion(name, names)
     own = len(root.group)
-    shown = (full.split(".")[0] + ".*" if "." in full[own:] else full for full in names)
-    return ConfigError(f"unknown setting {name!r}: {hint}known: {', '.join(dict.fromkeys(shown))}")
+    known = dict.fromkeys(
+        full.split(".")[0] + ".*" if "." in full[own:] else full for full in names
+    )
+    return ConfigError(f"unknown setting {shown(name)}: {hint}known: {', '.join(known)}")
 
 
 def _coerced(name: str, value: Any, hint: Any) -> Any:
@@ -157,7 +171,7 @@ def _check_limits(name: str, value: Any, limits: Mapping[str, Any]) -> None:
         raise ConfigError.unknown(name, value, limits["choices"])
     for item in value if isinstance(value, tuple) else (value,):
         if isinstance(item, (int, float)) and not (
-            math.isfinite(item)
+            -_LARGEST_NUMBER <= item <= _LARGEST_NUMBER
             and limits["low"] <= item <= limits["high"]
             and item > limits["above"]
         ):
@@ -191,7 +205,7 @@ def assign(root: type[Checked], values: dict[str, Any], assignment: str) -> None
     """Put one ``group.name=value`` into nested plain values."""
     name, equals, text = assignment.partition("=")
     if not equals:
-        raise ConfigError(f"--set {assignment!r} is not valid: write it as name=value")
+        raise ConfigError(f"--set {shown(assignment)} is not valid: write it as name=value")
     name = name.strip()
     cls = root
     *groups, last = name.split(".")
@@ -211,11 +225,9 @@ def _parsed(name: str, text: str, hint: Any) -> Any:
     """A typed text as a plain value. Texts stay as typed: 'mix=1:2' must not become a number."""
     if hint is str:
         return text
-    import yaml
-
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value = parse_yaml(text)
+    except ValueError:
         raise ConfigError.of(name, text, "cannot be read as a value") from None
     if isinstance(hint, (types.GenericAlias,)) and isinstance(value, (int, float)):
         return [value]
@@ -224,15 +236,25 @@ def _parsed(name: str, text: str, hint: Any) -> Any:
 
 def load_yaml(path: Path) -> dict[str, Any]:
     """The settings in a YAML file, not yet checked."""
-    import yaml
-
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"{path}: not valid YAML: {reason}") from None
+    values = read_yaml(path)
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise ConfigError(f"{path}: must hold settings, one 'name: value' a line")
     return values
+
+
+def load_run_yaml(path: Path) -> tuple[dict[str, Any], str | None]:
+    """The settings in a run's own config.yaml, and where it says that its data was."""
+    values = load_yaml(path)
+    place = values.pop("data_dir", None)
+    if not (place is None or isinstance(place, str)) or "\0" in (place or ""):
+        raise ConfigError(f"{path}: data_dir={shown(place)} is not valid: must be a folder's path")
+    return values, place
+
+
+@contextmanager
+def settings_of(where: object) -> Iterator[None]:
+    """Names the file in whatever is found wrong with the settings in it."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None

@@ -26,13 +26,14 @@ from heterofl_ray.clients.jobs import ClientReport, TrainJob
 from heterofl_ray.clients.trainers.choice import settle_trainers
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.errors import RunFailed
+from heterofl_ray.errors import ConfigError, RunFailed
 from heterofl_ray.evaluation import Evaluation, Scores, evaluate_slices
 from heterofl_ray.execution.backend import Backend, State
 from heterofl_ray.execution.failures import ServerLost
 from heterofl_ray.execution.scheduling import group_clients
 from heterofl_ray.mixes import Level
 from heterofl_ray.parameter_server import ParameterServer
+from heterofl_ray.privacy import Accountant, check_target
 from heterofl_ray.submodels.levels import assign_levels, sample_cohort
 from heterofl_ray.submodels.selectors import Cut
 
@@ -55,6 +56,8 @@ class RoundRecord:
     """By level, when a test was due; the largest level is the global model."""
     seconds_train: float = 0.0
     """Of ``seconds``; the rest is the test, or waiting for it."""
+    epsilon: float | None = None
+    """What the rounds so far tell about any one client; None: that is not bounded."""
 
     @property
     def loss(self) -> float:
@@ -83,6 +86,10 @@ class Simulation:
     """What holds and changes the global model."""
     trainers: ClassVar[tuple[str, ...]] = ()
     """The trainers that know the method's local steps; the first is the rule. Empty: all do."""
+    averages: ClassVar[bool] = True
+    """Whether a round ends with the clients' means, and not with more than these."""
+    own_levels: ClassVar[bool] = False
+    """Whether a client has one level for the whole run, whatever ``assignment`` says."""
 
     @classmethod
     def settle(cls, config: ExperimentConfig) -> ExperimentConfig:
@@ -90,6 +97,16 @@ class Simulation:
 
         Done once before a run; a settled config stays as it is.
         """
+        for name, used in (
+            ("server.robust", config.server.robust != "none"),
+            ("privacy.noise", config.privacy.on),
+        ):
+            if used and not cls.averages:
+                raise ConfigError(
+                    f"{name} is not for method={config.method}: its rounds do not end with means "
+                    "over clients, which it would change"
+                )
+        check_target(config, cls.own_levels)
         return settle_trainers(config, cls.trainers) if cls.trainers else config
 
     @classmethod
@@ -109,6 +126,8 @@ class Simulation:
         self.backend = backend
         self._losses = 0
         """How often the server was lost since a round was last done."""
+        private = self.config.privacy.on
+        self._accountant = Accountant(self.config, self.own_levels) if private else None
 
     def run_round(
         self, t: int, meanwhile: Callable[[], None] | None = None
@@ -205,7 +224,8 @@ class Simulation:
                 self._recover(loss)
         seconds = time.perf_counter() - started
         lr = self.config.learning_rate(t)
-        return RoundRecord(t, lr, seconds, reports, state, seconds_train=seconds)
+        epsilon = self._accountant.epsilon(t) if self._accountant else None
+        return RoundRecord(t, lr, seconds, reports, state, {}, seconds, epsilon)
 
     def test(self, t: int) -> dict[str, Scores]:
         """Scores by level after round t, when a test is due."""

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,13 @@ def test_hash_is_of_the_experiment_not_of_where_it_is_written() -> None:
     assert config.hash() == ExperimentConfig().hash()
     assert config.hash() == config.override(["tracking.root=elsewhere"]).hash()
     assert config.hash() != config.override(["seed=1"]).hash()
+
+
+def test_only_what_differs_from_defaults_names_an_experiment() -> None:
+    """So that a setting which is added later renames none."""
+    config = ExperimentConfig(lr=0.5, optimizer=OptimizerConfig(momentum=0.3))
+    text = json.dumps({"lr": 0.5, "optimizer.momentum": 0.3})
+    assert config.hash() == hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def test_cohort_is_ceil_of_c_times_m_and_at_least_one() -> None:

@@ -16,16 +16,20 @@ PACKAGE = Path(heterofl_ray.__file__).parent
 # From the ground up: a room may use the rooms before it, never one after it.
 ROOMS = [
     "errors",
+    "plain_files",
+    "participants",
     "mixes",
     "settings",
     "setting_groups",
     "method_settings",
+    "trust_settings",
     "config",
     "presets",
     "randomness",
     "models",
     "data",
     "submodels",
+    "privacy",
     "clients",
     "aggregation",
     "state",
@@ -34,6 +38,7 @@ ROOMS = [
     "execution",
     "evaluation",
     "simulation",
+    "keeping",
     "methods",
     "preflight",
     "result",
@@ -42,6 +47,7 @@ ROOMS = [
     "progress",
     "runner",
     "comparing",
+    "reproducing",
     "tuning",
     "exporting",
     "commands",
@@ -56,6 +62,7 @@ ONLY_IN: dict[str, set[str]] = {
     "mlflow": {"tracking"},
     "optuna": {"tuning"},
     "torchvision": {"data"},
+    "dp_accounting": {"privacy"},
 }
 
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

@@ -49,6 +49,26 @@ def test_the_papers_settings(name: str) -> None:
     assert config.data == name.partition("-")[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "public", "first", "last"),
+    [
+        ("fedmd-mnist", "femnist", "mnist", "party:128-256:.2", "party:128-128-192:.3"),
+        ("fedmd-cifar10", "cifar100", "cifar10", "party:128-256:.2", "party:64-64-64-64:.2"),
+    ],
+)
+def test_fedmds_settings(name: str, data: str, public: str, first: str, last: str) -> None:
+    config = presets.load(name)
+    own = config.fedmd
+    assert (config.method, config.data, own.public, config.rounds) == ("fedmd", data, public, 20)
+    assert len(set(own.participants)) == 10
+    assert (own.participants[0], own.participants[-1]) == (first, last)
+    assert (own.public_size, own.private_per_class, own.lr) == (5000, 3, 0.001)
+    assert (own.pretrain_epochs, own.pretrain_batch) == (20, 128)
+    assert (own.digest, own.digest_epochs, own.digest_batch) == ("mae", 1, 256)
+    assert (own.revisit_epochs, own.revisit_batch, own.weights) == (4, 5, ())
+    assert len(own.classes) == 6
+
+
 @pytest.mark.parametrize("name", presets.PRESETS)
 def test_every_preset_passes_preflight(name: str) -> None:
     preflight.check(presets.load(name), [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ class Setup:
 
     config: ExperimentConfig
     data_root: Path
-    data_folder: str
-    """The name of the data set's folder, which says its content."""
+    data_folders: Mapping[str, str]
+    """By name of the data set, its folder's name, which says its content."""
     families: Mapping[str, registry.Family]
     """The driver's models, users' own included."""
     shards: tuple[tuple[str, ...], ...]
@@ -47,14 +48,22 @@ class Setup:
     def bench(self, shipped: Sequence[ray.ObjectRef]) -> Workbench:
         """Make this process ready and give it a workbench.
 
-        ``shipped`` refers to the data set's files, for a node that does not have them.
+        ``shipped`` refers to the data sets' files, for a node that does not have them.
         """
         register_tensors()
         torch.set_num_threads(self.config.execution.threads)
         registry.MODELS.update(self.families)
-        shipment = (lambda: ray.get(shipped[0])) if shipped else None
-        root = shipping.ensure(self.data_root, self.config.data, self.data_folder, shipment)
-        return Workbench(self.config, root, resolve_device(self.config.execution.device))
+        roots = []
+        for name, folder in self.data_folders.items():
+            shipment = partial(_parcel, shipped[0], name) if shipped else None
+            roots.append(shipping.ensure(self.data_root, name, folder, shipment))
+        device = resolve_device(self.config.execution.device)
+        return Workbench(self.config, roots[0], device, public_root=roots[-1])
+
+
+def _parcel(shipped: ray.ObjectRef, name: str) -> shipping.Shipment:
+    parcels: Mapping[str, shipping.Shipment] = ray.get(shipped)
+    return parcels[name]
 
 
 @dataclass(frozen=True)
@@ -155,11 +164,11 @@ class Server:
             self._server.accumulate(self._early.pop(self._next))
             self._next += 1
 
-    def commit(self, updates: int) -> tuple[None, Parameters]:
+    def commit(self, round_number: int, updates: int) -> tuple[None, Parameters]:
         """End a round of ``updates`` updates; what the server then holds is its state."""
         if self._next != updates:
             raise RuntimeError(f"{self._next} of {updates} updates came; the round is not whole")
-        self._server.commit()
+        self._server.commit(round_number)
         return None, self._server.state
 
     def load(self, *parts: Parameters) -> None:

@@ -90,8 +90,13 @@ class Backend(Protocol):
         """Call ``write(parameters, *arguments, clients, fetch)``, perhaps in passing.
 
         Of a committed state: the server's tensors, and the clients' `ClientState`s, of which
-        ``fetch`` gets the tensors.
-        What goes wrong in it is raised here or at the next call.
+        ``fetch`` gets the tensors. Waits for the one before; `kept` tells what became of it.
+        """
+
+    def kept(self, wait: bool) -> str | None:
+        """Why the last `keep` could not be done; empty: it could. None: it is not done yet.
+
+        What is wrong with the disk, or with the state. Anything else is raised.
         """
 
     def restore(

@@ -45,6 +45,7 @@ class LocalBackend:
         self._server = server(bench)
         self._new: dict[int, Mapping[str, Tensor]] = {}
         """What clients keep from the round under way."""
+        self._problem = ""
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(bench.config.execution.threads)
 
@@ -70,7 +71,7 @@ class LocalBackend:
         return reports
 
     def commit(self, round_number: int) -> State:
-        self._server.commit()
+        self._server.commit(round_number)
         self.committed = round_number
         # a copy: the next round changes the parameters in place
         server = {name: tensor.clone() for name, tensor in self._server.state.items()}
@@ -88,7 +89,14 @@ class LocalBackend:
         return handle
 
     def keep(self, state: State, write: Callable[..., None], *arguments: Any) -> None:
-        write(state.server, *arguments, state.clients, self.fetch)
+        try:
+            write(state.server, *arguments, state.clients, self.fetch)
+            self._problem = ""
+        except OSError as error:
+            self._problem = error.strerror or str(error)
+
+    def kept(self, wait: bool) -> str:
+        return self._problem
 
     def restore(
         self, round_number: int, parameters: Mapping[str, Tensor], clients: Clients

@@ -49,7 +49,7 @@ class RayBackend:
         self._setup = Setup(
             config,
             bench.data_root,
-            bench.data.dataset.folder.name,
+            bench.data_folders,
             dict(registry.MODELS),
             tuple(tuple(names) for names in spread(layout, shards)),
             server,
@@ -100,10 +100,11 @@ class RayBackend:
         ]
 
     def _shipped(self) -> list[ray.ObjectRef]:
-        """The data set's files in the object store, put there once there is a second node."""
+        """The data sets' files in the object store, put there once there is a second node."""
         if not self._shipment and sum(node["Alive"] for node in ray.nodes()) > 1:
-            files = shipping.pack(self._bench.data_root, self._bench.config.data)
-            self._shipment.append(ray.put(dict(files)))
+            root, names = self._bench.data_root, self._setup.data_folders
+            parcels = {name: dict(shipping.pack(root, name)) for name in names}
+            self._shipment.append(ray.put(parcels))
         return self._shipment
 
     def _with_servers(self, use: Callable[[], None]) -> None:
@@ -240,7 +241,7 @@ class RayBackend:
 
     def commit(self, round_number: int) -> State:
         parts = self._ask_for_parts(
-            lambda server: server.commit.options(num_returns=2).remote(self._updates)
+            lambda server: server.commit.options(num_returns=2).remote(round_number, self._updates)
         )
         new = {client: ClientState(round_number, kept) for client, kept in self._new.items()}
         self.state = State(parts, {**self.state.clients, **new})
@@ -278,6 +279,9 @@ class RayBackend:
         here = ray.get_runtime_context().get_node_id()
         near = self._servers[0] if self._places[0].node == here else None
         self._writer.start(near, here, (write, arguments, state.clients, *state.server))
+
+    def kept(self, wait: bool) -> str | None:
+        return self._writer.outcome(wait)
 
     def restore(
         self, round_number: int, parameters: Mapping[str, Tensor], clients: Clients
@@ -324,7 +328,7 @@ class RayBackend:
 
     def close(self) -> None:
         try:
-            self._writer.finish()
+            self._writer.outcome(wait=True)
         finally:
             self._pool.close()
             for server in self._servers:

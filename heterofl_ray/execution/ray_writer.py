@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import ray
@@ -12,14 +11,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from heterofl_ray.errors import RunFailed
 from heterofl_ray.execution.actors import write_parts
 
-logger = logging.getLogger(__name__)
-
 
 class Writer:
     """One write at a time; the next waits for the one before."""
 
     def __init__(self) -> None:
         self._writing: ray.ObjectRef | None = None
+        self._problem = ""
         self._what: tuple[Any, ...] = ()
         self._node = ""
 
@@ -29,26 +27,40 @@ class Writer:
         ``server`` is a server on that node, which has all that is needed loaded; None: a task of
         its own does it.
         """
-        self.finish()
+        self.outcome(wait=True)
         self._what, self._node = what, node
         self._writing = server.write.remote(*what) if server is not None else self._as_task()
 
-    def finish(self) -> None:
-        """Wait for the write under way. A disk that fails ends the run; a lost state does not."""
+    def outcome(self, wait: bool) -> str | None:
+        """Why the last write failed; empty: it did not. None: it is still under way.
+
+        A disk that fails is told, and so is a state that was lost; what else goes wrong ends the
+        run.
+        """
+        if self._writing is None:
+            return self._problem
+        if not wait and not ray.wait([self._writing], timeout=0, fetch_local=False)[0]:
+            return None
         writing, self._writing = self._writing, None
-        if writing is None:
-            return
+        self._problem = self._result(writing)
+        return self._problem
+
+    def _result(self, writing: ray.ObjectRef) -> str:
         try:
             try:
                 ray.get(writing)
             except RayActorError:  # the server died over it; the state may still be there
                 ray.get(self._as_task())
         except RayTaskError as error:
-            if not isinstance(error.cause, RayError):
-                raise RunFailed(f"the checkpoint could not be written: {error.cause}") from None
-            logger.warning("a state was lost before it was written: %s", error.cause)
+            cause = error.cause
+            if isinstance(cause, OSError):
+                return cause.strerror or str(cause)
+            if not isinstance(cause, RayError):
+                raise RunFailed(f"the checkpoint could not be written: {cause}") from None
+            return f"the state was lost ({type(cause).__name__})"
         except RayError as error:
-            logger.warning("a state was lost before it was written: %s", error)
+            return f"the state was lost ({type(error).__name__})"
+        return ""
 
     def _as_task(self) -> ray.ObjectRef:
         there = NodeAffinitySchedulingStrategy(self._node, soft=False)

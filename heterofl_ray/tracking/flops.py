@@ -41,7 +41,8 @@ def training_flops(config: ExperimentConfig, spec: ModelSpec, cache: Path) -> Fl
 
     def flops(report: ClientReport) -> float:
         passes = report.examples / tokens * config.local_epochs
-        return 3 * method.example_flops(config, report.level, forward) * passes
+        trained = 3 * method.example_flops(config, report.level, forward) * passes
+        return trained + report.forwards * forward[report.level]
 
     return flops
 
@@ -81,6 +82,6 @@ def _count(config: ExperimentConfig, spec: ModelSpec) -> dict[str, float] | None
 def _key(config: ExperimentConfig, spec: ModelSpec) -> str:
     """Names the model's shape, and the code that makes and counts it."""
     code = max(path.stat().st_mtime_ns for path in Path(registry.__file__).parent.glob("*.py"))
-    levels = [(level.name, level.rate, level.depth) for level in config.levels.levels]
+    levels = [dataclasses.asdict(level) for level in config.levels.levels]
     parts = [dataclasses.asdict(spec), levels, version("torch"), code]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -6,12 +6,10 @@ import json
 import uuid
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
-
-if TYPE_CHECKING:
-    from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.settings import load_yaml
 
 CONFIG = "config.yaml"
 HISTORY = "history.parquet"
@@ -53,11 +51,23 @@ def find_runs(config: ExperimentConfig, root: Path) -> tuple[Path | None, Path |
         with place.open(encoding="utf-8") as file:
             if file.read(len(first)) != first:
                 continue
+        if _hash_now(place) != config.hash():
+            continue
         if (place.parent / "result.json").is_file():
             finished = place.parent
         else:
             stopped = place.parent
     return finished, stopped
+
+
+def _hash_now(path: Path) -> str | None:
+    """Of a run's values: what it left at a default may be another one since."""
+    try:
+        values = load_yaml(path)
+        values.pop("data_dir", None)
+        return ExperimentConfig.from_dict(values).hash()
+    except ConfigError:
+        return None
 
 
 def new_folder(root: Path, stem: str) -> Path:

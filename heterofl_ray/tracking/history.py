@@ -3,13 +3,15 @@
 Columns: ``round``; ``seconds`` and its parts ``seconds_train``, ``seconds_test`` (0 without one)
 and ``seconds_other`` (all else, with keeping the round before); ``lr``; ``loss``;
 ``megabytes_down`` and ``megabytes_up``; ``client_gflops`` (see `flops`); ``rejected`` updates;
-``worker_utilisation``; for each level X ``clients_X``, ``loss_X`` (of the updates that counted) and
-``seconds_X`` (training) and ``megabytes_X`` (to clients) of all; and, where tested, ``global_…``,
-``local_…`` and ``level_X_…`` scores.
+``bounded`` ones, where there is a bound; ``epsilon``, with privacy; ``worker_utilisation``; for
+each level X ``clients_X``, ``loss_X`` (of the updates that counted) and ``seconds_X`` (training)
+and ``megabytes_X`` (to clients) of all; and, where tested, ``global_…``, ``local_…`` and
+``level_X_…`` scores.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +25,8 @@ from heterofl_ray.simulation import MEGABYTE, RoundRecord
 from heterofl_ray.tracking.flops import Flops
 from heterofl_ray.tracking.folder import HISTORY, partial
 
+logger = logging.getLogger(__name__)
+
 Row = dict[str, int | float | None]
 
 SHARE = 0.01
@@ -34,6 +38,7 @@ class History:
 
     def __init__(self, config: ExperimentConfig, flops: Flops | None = None) -> None:
         self._mix = config.levels
+        self._bounds = bool(config.update_bound)
         self._flops = flops
         self.rows: list[Row] = []
 
@@ -55,6 +60,10 @@ class History:
             "rejected": sum(report.rejected is not None for report in record.reports),
             "worker_utilisation": _utilisation(record, workers),
         }
+        if self._bounds:
+            row["bounded"] = sum(report.bounded for report in record.reports)
+        if record.epsilon is not None:
+            row["epsilon"] = record.epsilon
         for level in self._mix.levels:
             of_level = [report for report in record.reports if report.level == level.name]
             counted = [report for report in of_level if report.rejected is None]
@@ -96,10 +105,15 @@ class HistoryFile:
             self.write(history)
 
     def write(self, history: History) -> None:
+        """A disk that fails is left alone: checkpoints have the rows too, and the next may do."""
         started = time.perf_counter()
         scratch = partial(self._path)
-        pq.write_table(history.table(), scratch)
-        scratch.replace(self._path)
+        try:
+            pq.write_table(history.table(), scratch)
+            scratch.replace(self._path)
+        except OSError as error:
+            logger.warning("%s cannot be written: %s", self._path, error)
+            scratch.unlink(missing_ok=True)
         now = time.perf_counter()
         self._next = now + (now - started) / SHARE
 

@@ -8,12 +8,14 @@ resumed. How far events were sent is kept beside it, in a file that is replaced 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import fcntl
 import json
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,13 +42,31 @@ class Journal:
         _cut_torn_line(self.path)
         self._file = self.path.open("ab", buffering=0)
         self._lock = threading.Lock()
+        self._late: deque[bytes] = deque()
+
+    @property
+    def late(self) -> int:
+        """Events that the disk has not taken yet."""
+        return len(self._late)
 
     def append(self, event: Mapping[str, Any]) -> None:
+        """OSError when the disk does not take it; it is written before the next one then."""
         line = json.dumps(event, separators=(",", ":")).encode() + b"\n"
         with self._lock:
-            self._file.write(line)
+            self._late.append(line)
+            self._write()
+
+    def _write(self) -> None:
+        while self._late:
+            end = os.fstat(self._file.fileno()).st_size
+            if self._file.write(self._late[0]) < len(self._late[0]):
+                os.ftruncate(self._file.fileno(), end)  # a line is there as a whole or not at all
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._late.popleft()
 
     def close(self) -> None:
+        with self._lock, suppress(OSError):
+            self._write()
         self._file.close()
 
 
@@ -95,7 +115,7 @@ def last(path: Path) -> Event:
 def _parsed(line: bytes) -> Event:
     try:
         event = json.loads(line)
-    except ValueError:  # a machine that lost power may leave anything
+    except (ValueError, RecursionError):  # a machine that lost power may leave anything
         return {}
     return event if isinstance(event, dict) else {}
 
@@ -127,8 +147,12 @@ class Sent:
     def write(self, folder: Path) -> None:
         path = _sent_path(folder)
         scratch = partial(path)
-        scratch.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
-        scratch.replace(path)
+        try:
+            scratch.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
+            scratch.replace(path)
+        except OSError:
+            scratch.unlink(missing_ok=True)
+            raise
 
 
 def _sent_path(folder: Path) -> Path:

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -52,6 +52,7 @@ class Teller:
         self._journal: Journal | None = None
         self._sender: subprocess.Popen[bytes] | None = None
         self._started = 0
+        self._is_late = False
         self._locks = ExitStack()
         self._patience = settings.wait
 
@@ -62,8 +63,11 @@ class Teller:
     def __enter__(self) -> Self:
         if is_on(self._settings):
             _take_lock(self._locks, self._folder)
-            with self._harmless():
+            try:
                 self._open()
+            except OSError as error:  # such as a full disk
+                self._journal = None
+                warnings.warn(f"this run is not recorded for MLflow: {error}", stacklevel=2)
         return self
 
     def _open(self) -> list[Event]:
@@ -79,17 +83,15 @@ class Teller:
         return self._journal is not None
 
     def _append(self, event: Event) -> None:
-        with self._harmless():
-            if self._journal is not None:
-                self._journal.append(event)
-
-    @contextmanager
-    def _harmless(self) -> Iterator[None]:
+        if self._journal is None:
+            return
         try:
-            yield
-        except OSError as error:  # such as a full disk
-            self._journal = None
-            warnings.warn(f"this run is no longer recorded for MLflow: {error}", stacklevel=3)
+            self._journal.append(event)
+            self._is_late = False
+        except OSError as error:  # such as a full disk: it is kept, and written with the next
+            if not self._is_late:
+                warnings.warn(f"what MLflow is to know cannot be kept yet: {error}", stacklevel=3)
+            self._is_late = True
 
     # ---- the sender -------------------------------------------------------------------------
 
@@ -99,7 +101,7 @@ class Teller:
         running = self._sender is not None and self._sender.poll() is None
         if self._journal is None or self._settings.parent or running or self._started >= SENDERS:
             return
-        with self._harmless():
+        with suppress(OSError):  # tried again after the next round
             self._sender = start_sender(self._folder)
             self._started += 1
 
@@ -126,6 +128,8 @@ class Teller:
         if self._journal is None:
             return
         self._journal.close()
+        if self._journal.late:
+            say(f"{self._journal.late} events for MLflow are lost: {self._folder} takes nothing")
         if self._settings.parent:
             return
         with suppress(KeyboardInterrupt):

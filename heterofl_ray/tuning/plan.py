@@ -17,7 +17,8 @@ from typing import Any
 from heterofl_ray import presets
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError, DataError, suggestion
-from heterofl_ray.settings import assign, load_yaml, unknown_setting
+from heterofl_ray.plain_files import parse_yaml
+from heterofl_ray.settings import assign, load_yaml, settings_of, unknown_setting
 from heterofl_ray.tuning.objectives import Limit, Objective, parse_limits, parse_objectives
 from heterofl_ray.tuning.presets import SWEEPS
 from heterofl_ray.tuning.settings import SweepSettings
@@ -146,18 +147,22 @@ def read_plan(folder: Path) -> tuple[SweepPlan, Kept]:
 
 
 def make_plan(values: Mapping[str, Any], where: str) -> SweepPlan:
+    """The plan of nested plain values; ``where`` they are from is named with what is wrong."""
     own = ("sweep", *(entry.name for entry in dataclasses.fields(Kept)))
     rest = {name: value for name, value in values.items() if name not in own}
     sweep = values.get("sweep")
-    if not isinstance(sweep, Mapping):
-        raise ConfigError(f"{where}: has no 'sweep:' group that says what to vary (sweep.space)")
-    tables = {name: sweep[name] for name in _TABLES if sweep.get(name) is not None}
-    for name, table in tables.items():
-        if not isinstance(table, Mapping):
-            raise ConfigError.of(f"sweep.{name}", table, "must be a group, one 'name: …' a line")
-    flat = {name: value for name, value in sweep.items() if name not in _TABLES}
-    settings = SweepSettings.from_dict(flat)
-    return SweepPlan(presets.from_values(rest), settings, tables)
+    with settings_of(where):
+        if not isinstance(sweep, Mapping):
+            raise ConfigError("has no 'sweep:' group that says what to vary (sweep.space)")
+        tables = {name: sweep[name] for name in _TABLES if sweep.get(name) is not None}
+        for name, table in tables.items():
+            if not isinstance(table, Mapping):
+                raise ConfigError.of(
+                    f"sweep.{name}", table, "must be a group, one 'name: …' a line"
+                )
+        flat = {name: value for name, value in sweep.items() if name not in _TABLES}
+        settings = SweepSettings.from_dict(flat)
+        return SweepPlan(presets.from_values(rest), settings, tables)
 
 
 def _plain(settings: SweepSettings) -> dict[str, Any]:
@@ -166,9 +171,7 @@ def _plain(settings: SweepSettings) -> dict[str, Any]:
 
 
 def _yaml_value(name: str, text: str) -> Any:
-    import yaml
-
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
+        return parse_yaml(text)
+    except ValueError:
         raise ConfigError.of(f"sweep.{name}", text, "cannot be read as a value") from None

@@ -17,9 +17,13 @@ import pytest
 import torch
 
 from heterofl_ray import register_model, run
+from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ClientError, RunFailed
 from heterofl_ray.models import registry
+from heterofl_ray.progress import Silent
 from heterofl_ray.runner import resume
+from heterofl_ray.simulation import RoundRecord
+from heterofl_ray.tracking.history import Row
 
 from .conftest import actor_processes, killing, make_config
 
@@ -55,6 +59,34 @@ def test_a_server_that_is_killed_is_rebuilt_from_the_last_committed_round(overla
     assert killed
     assert result.summary["model_sha256"] == expected
     assert result.history["round"].to_pylist() == list(range(1, 13))
+
+
+class Blocked(Silent):
+    """For three rounds a file stands where checkpoints go."""
+
+    def start(self, config: ExperimentConfig, folder: Path, done: int, moved: float) -> None:
+        self.place = folder / "checkpoints"
+
+    def update(self, record: RoundRecord, row: Row) -> None:
+        aside = self.place.with_name("aside")
+        if record.round_number == 3:
+            self.place.rename(aside)
+            self.place.write_text("in the way")
+        if record.round_number == 6:
+            self.place.unlink()
+            aside.rename(self.place)
+
+
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("backend", ["local", "ray"])
+def test_checkpoints_that_cannot_be_written_do_not_end_the_run(backend: str) -> None:
+    expected = run(make_config("conv", "rounds=10")).summary["model_sha256"]
+    config = make_config("conv", "rounds=10", f"execution.backend={backend}")
+    with pytest.warns(UserWarning, match="could not be written: .*tried again after each round"):
+        result = run(config, progress=Blocked())
+    assert result.summary["model_sha256"] == expected
+    kept = Path(result.summary["run_dir"]) / "checkpoints"
+    assert sorted(path.name for path in kept.iterdir())[-1] == "round-000010"
 
 
 def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:

@@ -131,7 +131,7 @@ def test_a_clients_state_that_is_lost_is_made_again(
         rounds.append(round_number)
         state = commit(self, round_number)
         if round_number == 3 and rounds.count(3) == 1:
-            self._writer.finish()  # the checkpoint of round 2 is on disk
+            self._writer.outcome(wait=True)  # the checkpoint of round 2 is on disk
             gone = lost_reference()
             lost = {c: ClientState(kept.round_number, gone) for c, kept in state.clients.items()}
             self.state = State(state.server, lost)

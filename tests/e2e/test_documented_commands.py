@@ -123,6 +123,8 @@ def short(words: list[str]) -> list[str]:
                 name = str(next(Path(name).parent.glob("*.yaml")))
             if "--address" in words:  # nobody's cluster is there
                 settings |= {"execution.backend": "local", "data": "digits"}
+            if name.startswith("fedmd") or settings.get("method") == "fedmd":
+                settings |= {"fedmd.pretrain_epochs": "1", "fedmd.private_epochs": "1"}
             if name.startswith("mnist"):
                 settings["optimizer.milestones"] = "[]"
             flags = [flag for flag in ("--json",) if flag in words]
@@ -131,6 +133,10 @@ def short(words: list[str]) -> list[str]:
             return [*words, "--trials", "2", *setting_words(SHORT | ALONE)]
         case ["heterofl-ray", "compare", *_]:
             return [*words, *setting_words(SHORT), "--seeds", "1"]
+        case ["heterofl-ray", "reproduce", *_]:
+            settings = {"data": "digits", **SHORT, "network.hidden": "[8,8,8,8]"}
+            del settings["rounds"]
+            return [*words, "--rounds", "1", *setting_words(settings)]
         case ["heterofl-ray", "data", "import", *_]:
             return [word.replace("PATH", "PATH.npz") for word in words]
         case ["python", *_]:
