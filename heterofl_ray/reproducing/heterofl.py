@@ -92,12 +92,17 @@ def ablation_noniid() -> Exhibit:
 
 
 def _switched(line: Mapping[str, str]) -> tuple[str, ...]:
-    """The settings of an ablation's row; one level alone has no Scaler to switch."""
-    words = [f"mix={line['mix']}", f"network.norm={line['norm']}"]
-    if line["scaler"] != "na":
-        words.append(f"network.scaler={'true' if line['scaler'] == 'yes' else 'false'}")
-    if "masked_ce" in line:
-        words.append(f"loss.masked={'on' if line['masked_ce'] == 'yes' else 'off'}")
+    """What an ablation's row has switched off or exchanged.
+
+    The rest is the presets' own, so that whole rows are the runs of the other tables.
+    """
+    words = [f"mix={line['mix']}"]
+    if line["norm"] != "sbn":
+        words.append(f"network.norm={line['norm']}")
+    if line["scaler"] == "no":
+        words.append("network.scaler=false")
+    if line.get("masked_ce") == "no":
+        words.append("loss.masked=off")
     return tuple(words)
 
 

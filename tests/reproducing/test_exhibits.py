@@ -6,6 +6,7 @@ import pytest
 
 from heterofl_ray import ExperimentConfig, presets
 from heterofl_ray.errors import ConfigError
+from heterofl_ray.models.registry import MODELS
 from heterofl_ray.reproducing.catalog import NAMES, SCALED, exhibit
 from heterofl_ray.reproducing.exhibits import Cell, Exhibit, Row
 from heterofl_ray.reproducing.printed import printed
@@ -87,15 +88,31 @@ def test_the_papers_table_6_holds_for_every_row(
 
 
 def test_ablations_switch_what_they_say() -> None:
-    (cell, _) = row("a-e:sbn:no", exhibit("table4")).cells
-    config = presets.load(cell.preset).override(cell.settings)
-    assert (config.network.norm, config.network.scaler) == ("sbn", False)
-    cells = row("e:ln:na:yes", exhibit("table5")).cells
-    assert {cell.at for cell in cells} == {("local",), ("global",)}
-    config = presets.load(cells[0].preset).override(cells[0].settings)
-    assert (config.network.norm, config.loss.masked, config.partition) == ("ln", "on", "classes:2")
-    off = row("a-e:none:no:no", exhibit("table5")).cells[0]
-    assert presets.load(off.preset).override(off.settings).loss.masked == "off"
+    def config(name: str, table: str) -> ExperimentConfig:
+        cell = row(name, exhibit(table)).cells[0]
+        return presets.load(cell.preset).override(cell.settings)
+
+    without = config("a-e:none:no", "table4")
+    assert (without.network.norm, without.network.scaler) == ("none", False)
+    layers = config("e:ln:na:yes", "table5")
+    assert (layers.network.norm, layers.loss.masked, layers.partition) == (
+        "ln", "auto", "classes:2"  # auto: masked where clients differ
+    )  # fmt: skip
+    assert config("a-e:none:no:no", "table5").loss.masked == "off"
+    assert MODELS["conv"].default_norm == MODELS["preresnet18-paper"].default_norm == "sbn"
+    assert {cell.at for cell in row("e:ln:na:yes", exhibit("table5")).cells} == {
+        ("local",), ("global",)
+    }  # fmt: skip
+
+
+def test_whole_rows_are_the_same_runs_in_every_table() -> None:
+    def hashes(name: str, table: str) -> set[str]:
+        cells = row(name, exhibit(table)).cells
+        return {presets.load(cell.preset).override(cell.settings).hash() for cell in cells}
+
+    assert hashes("e:sbn:na", "table4") & hashes("e", "table7")
+    assert hashes("a-e:sbn:yes", "table4") & hashes("a-e", "table8")
+    assert hashes("a-e:sbn:yes:yes", "table5") & hashes("a-e", "table7")
 
 
 def test_figures_have_fixed_levels_and_growing_shares() -> None:
