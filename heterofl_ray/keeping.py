@@ -6,7 +6,7 @@ tries again after the next round. The one before it stays whole.
 
 from __future__ import annotations
 
-import warnings
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from heterofl_ray.errors import DataError
 from heterofl_ray.evaluation import global_scores
 from heterofl_ray.execution.backend import Backend, Kept
 from heterofl_ray.simulation import RoundRecord
+
+logger = logging.getLogger(__name__)
 
 CHECKPOINTS = "checkpoints"
 
@@ -74,10 +76,11 @@ class Keeper:
         if problem is None:  # still under way
             return
         if problem and not self._overdue:
-            warnings.warn(
-                f"the checkpoint of round {self._writing} could not be written: {problem}; "
+            logger.warning(
+                "the checkpoint of round %d could not be written: %s; "
                 "it is tried again after each round",
-                stacklevel=4,
+                self._writing,
+                problem,
             )
         if not problem:
             self.kept = self._writing

@@ -167,7 +167,7 @@ class _Member(tarfile.TarInfo):
     """Refuses headers that would have Python go back in the file for ever, or read without end."""
 
     def _block(self, count: int) -> int:
-        if count < 0:  # as Python itself does since 3.11.14
+        if count < 0:
             raise tarfile.ReadError("a size below 0")
         if self.type in _EXTRAS and count > _LONGEST_HEADER:
             raise tarfile.ReadError("a header that is too long")
