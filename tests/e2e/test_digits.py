@@ -12,7 +12,7 @@ import pytest
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("ray")
+@pytest.mark.xdist_group("nodes")
 def test_digits_reach_ninety_percent_within_a_minute(tmp_path: Path) -> None:
     command = [
         str(Path(sys.executable).parent / "heterofl-ray"),

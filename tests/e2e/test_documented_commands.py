@@ -5,6 +5,7 @@ A command that is new there and that no rule below knows fails the test.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import psutil
 import pytest
 
 from heterofl_ray.cli import main
@@ -195,8 +197,14 @@ def serves(words: list[str], place: Path) -> None:
                 assert b"MLflow" in page.read()
                 return
     finally:
+        family = [process, *psutil.Process(process.pid).children(recursive=True)]
         process.terminate()
-        process.wait(30)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:  # how MLflow ends is not ours
+            for each in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.kill()
 
 
 def test_the_pages_python_works(

@@ -14,7 +14,7 @@ from heterofl_ray.cli import main
 
 from .nodes import BIN, Cluster, Namespaces, cluster, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
 
 REPOSITORY = Path(__file__).parents[2]
 ROUNDS = 150

@@ -23,7 +23,7 @@ import pytest
 
 from heterofl_ray.cli import main
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
 
 REPOSITORY = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -14,7 +14,7 @@ from benchmarks.soak import Outcome, figures, main
 from benchmarks.soak_faults import KINDS, schedule
 from heterofl_ray.cli import answer
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
 ROOT = Path(__file__).parents[2]
 
 
