@@ -241,7 +241,7 @@ def show(outcome: Outcome, folder: Path, as_json: bool) -> None:
     for row in shown.rows:
         table.add_row(*row)
     print_table(table, wide=True)
-    for note in outcome.exhibit.notes:
+    for note in outcome.notes:
         print(note)
     for name, reason in outcome.left_out.items():
         print(f"left out: {name} {reason}")

@@ -39,6 +39,8 @@ class Row:
 
     labels: Mapping[str, str]
     cells: tuple[Cell, ...]
+    note: str = ""
+    """What a reader must know of this one."""
 
     @property
     def name(self) -> str:

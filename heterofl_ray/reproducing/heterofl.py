@@ -23,7 +23,7 @@ _NO_CNN = (
 )
 _MLP = (
     "The rows Standalone, FedAvg and LG-FedAvg were taken by the paper from Liang et al. (2020), "
-    "who trained longer; here they run the same perceptron with the settings of the other rows.",
+    "who trained longer; here they run the same perceptron with the settings of the other rows."
 )
 
 
@@ -36,10 +36,10 @@ def levels_table(name: str, data: str, short: bool) -> Exhibit:
         mix, other = line["mix"], _OTHERS.get(line["mix"].partition(" ")[0])
         if other is not None and data == "mnist":
             settings = ("model=mlp", "mix=a", f"method={other}")
-            rows.append(Row({"mix": other}, _level_cells(data, settings, line)))
+            rows.append(Row({"mix": other}, _level_cells(data, settings, line), _MLP))
         elif other is None and (mix in _SHORT_TABLE or not short):
             rows.append(Row({"mix": mix}, _level_cells(data, (f"mix={mix}",), line)))
-    notes = {"mnist": _MLP, "cifar10": _NO_CNN}.get(data, ())
+    notes = _NO_CNN if data == "cifar10" else ()
     title = f"Table {name.removeprefix('table')}: combinations of levels on {_DATA[data]}"
     return Exhibit(name, title, tuple(rows), notes=notes)
 

@@ -89,6 +89,12 @@ class Outcome:
         return [answer for row in self.rows for answer in row.answers]
 
     @property
+    def notes(self) -> list[str]:
+        """What a reader must know to compare."""
+        of_rows = (row.row.note for row in self.rows if row.row.note)
+        return [*self.exhibit.notes, *dict.fromkeys(of_rows)]
+
+    @property
     def metric(self) -> str:
         run = next(run for answer in self.answers for run in answer.runs)
         return run.metric.name if run.metric is not None else "score"
@@ -99,7 +105,7 @@ class Outcome:
             "exhibit": self.exhibit.name,
             "title": self.exhibit.title,
             "metric": self.metric,
-            "notes": list(self.exhibit.notes),
+            "notes": self.notes,
             "rows": [_row(row) for row in self.rows],
             "left_out": dict(self.left_out),
         }

@@ -87,7 +87,7 @@ def _markdown(outcome: Outcome, shown: Table, plots: Sequence[Plot]) -> str:
         f"{outcome.metric.capitalize()}{_seeds(outcome)}; made by heterofl-ray {__version__}, "
         f"torch {version('torch')}, {platform.machine()}.",
         "\n".join([line(shown.headings), line(rule), *(line(row) for row in shown.rows)]),
-        *outcome.exhibit.notes,
+        *outcome.notes,
         *(f"![{plot.title}]({plot.name}.png)\n\n{plot.caption}" for plot in plots),
         "## Commands",
         "```\n" + "\n".join(_commands(outcome)) + "\n```",

@@ -91,6 +91,12 @@ def test_tables_are_written_for_people_and_programs(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "table4.svg").read_text()
 
 
+def test_notes_are_of_the_rows_that_are_shown() -> None:
+    assert outcome("table7", "e", "iid").notes == []
+    (note,) = outcome("table7", "e,standalone,lg-fedavg", "iid").notes
+    assert "Liang" in note
+
+
 def test_one_seed_has_no_spread() -> None:
     found = outcome("table7", "e", "iid", seeds=1)
     assert pages.table(found).rows[0][5:8] == ["98.66", "90.00", "-8.66"]
