@@ -12,7 +12,6 @@ import time
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -106,12 +105,7 @@ class Nodes:
                     found.append(process)
         return sorted(found, key=lambda process: process.pid)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for node in self._added:
             _kill_tree(node)
         ray.shutdown()
@@ -159,12 +153,7 @@ class Disk:
                     time.sleep(0.02)
             filler.unlink()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.mounted:
             subprocess.run(["umount", "--lazy", str(self.place)], check=False)
 
@@ -249,12 +238,7 @@ class MlflowServer:
         except OSError:
             return False
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.whole()
         self.kill()
 

@@ -6,7 +6,7 @@ batches of jobs, so that it can go on while the next round trains.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -143,6 +143,19 @@ class ClientModel:
     state: Any
 
 
+def summed_by_level(
+    levels: Sequence[Level], scores: Iterable[Mapping[str, Score]]
+) -> dict[str, dict[str, Score]]:
+    """The scores of models that are of these levels, over all of them and by level."""
+    totals: dict[str, dict[str, Score]] = {}
+    for level, found in zip(levels, scores, strict=True):
+        for whose in (GLOBAL, level.name):
+            total = totals.setdefault(whose, {})
+            for name, score in found.items():
+                total[name] = total.get(name, Score()) + score
+    return totals
+
+
 def evaluate_clients(models: Sequence[ClientModel], bench: Workbench, backend: Backend) -> Steps:
     """Test clients' own models, for all clients and by level.
 
@@ -150,12 +163,8 @@ def evaluate_clients(models: Sequence[ClientModel], bench: Workbench, backend: B
     each client's model on that client's own part of it.
     """
     tests = [(ClientTestJob(m.level, m.client), m.parameters, m.state) for m in models]
-    totals: dict[str, dict[str, Score]] = {}
-    for (test, _, _), scores in zip(tests, (yield backend.test(tests)), strict=True):
-        for whose in (GLOBAL, test.level.name):
-            total = totals.setdefault(whose, {})
-            for name, score in scores.items():
-                total[name] = total.get(name, Score()) + score
+    levels = [model.level for model in models]
+    totals = summed_by_level(levels, (yield backend.test(tests)))
     info = bench.data.dataset.info
     found = {
         whose: {name: score.metrics(info) for name, score in total.items()}

@@ -44,7 +44,7 @@ from heterofl_ray.clients.transfer import TransferJob
 from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
-from heterofl_ray.evaluation import GLOBAL, ClientModel, Evaluation, Metrics, Scores, Steps
+from heterofl_ray.evaluation import ClientModel, Evaluation, Metrics, Scores, Steps, summed_by_level
 from heterofl_ray.execution.backend import Backend, Slice, State
 from heterofl_ray.mixes import Level
 from heterofl_ray.parameter_server import ParameterServer
@@ -221,12 +221,8 @@ def evaluate_participants(
 ) -> Steps:
     """Test every participant's model; the means over them are the global scores."""
     tests = [(ParticipantTestJob(m.level, m.client), m.parameters, m.state) for m in models]
-    totals: dict[str, dict[str, Score]] = {}
-    for (test, _, _), scores in zip(tests, (yield backend.test(tests)), strict=True):
-        for whose in (GLOBAL, test.level.name):
-            total = totals.setdefault(whose, {})
-            for name, score in scores.items():
-                total[name] = total.get(name, Score()) + score
+    levels = [model.level for model in models]
+    totals = summed_by_level(levels, (yield backend.test(tests)))
 
     def metrics(scores: Mapping[str, Score]) -> Metrics:
         info = bench.data.dataset.info

@@ -27,7 +27,7 @@ class Answer:
 
     @property
     def difference(self) -> float | None:
-        """Ours less the paper's, from as many rounds as the paper's."""
+        """Ours less the paper's, also where ours had fewer rounds."""
         if self.measured is None or self.cell.paper is None:
             return None
         return self.measured.mean - self.cell.paper
@@ -35,10 +35,6 @@ class Answer:
     @property
     def rounds(self) -> int | None:
         return self.runs[0].rounds if self.runs else None
-
-    @property
-    def seconds(self) -> float:
-        return sum(run.seconds for run in self.runs)
 
 
 @dataclass(frozen=True)
@@ -54,9 +50,12 @@ class Answered:
 
     @property
     def seconds(self) -> float:
-        """Of all its runs; one that gives two values counts once."""
-        every = {run.folder: run.seconds for answer in self.answers for run in answer.runs}
-        return sum(every.values())
+        """Of all its runs' rounds, before and after they were stopped.
+
+        A run that gives two values counts once.
+        """
+        runs = {run.folder: run for answer in self.answers for run in answer.runs}
+        return sum(sum(run.column("seconds")) for run in runs.values())
 
     def costs(self) -> dict[str, float] | None:
         """Of the mix's average client, as the paper's tables have them."""

@@ -6,14 +6,16 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psutil
 import pytest
 import ray
 
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.execution.ray_backend import RayBackend
 
 IMAGES = {
     "data": "digits",
@@ -109,3 +111,29 @@ def wait_until(condition: object, seconds: float, what: str) -> None:
         if time.monotonic() > end:
             raise TimeoutError(what)
         time.sleep(0.05)
+
+
+def watch_servers(monkeypatch: pytest.MonkeyPatch, note: Callable[[Any], None]) -> None:
+    """Have ``note`` called with all that parameter servers are sent."""
+    add_up = RayBackend._add_up
+
+    class Watching:
+        """A server that tells what it is sent."""
+
+        def __init__(self, server: Any) -> None:
+            self.server = server
+            self.accumulate = self
+
+        def remote(self, number: int, part: ray.ObjectRef) -> ray.ObjectRef:
+            note(ray.get(part))
+            return self.server.accumulate.remote(number, part)
+
+    def watched(self: RayBackend, *arguments: Any) -> None:
+        servers = self._servers
+        self._servers = [Watching(server) for server in servers]
+        try:
+            add_up(self, *arguments)
+        finally:
+            self._servers = servers
+
+    monkeypatch.setattr(RayBackend, "_add_up", watched)

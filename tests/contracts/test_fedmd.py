@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 
 from heterofl_ray import run
 from heterofl_ray.config import ExperimentConfig
@@ -17,7 +16,7 @@ from heterofl_ray.result import RunResult
 from heterofl_ray.runner import resume
 from heterofl_ray.state import ClientState
 
-from .conftest import killing
+from .conftest import killing, watch_servers
 from .test_faults import start, wait_for_checkpoint
 from .test_methods import lost_reference
 
@@ -56,28 +55,7 @@ def test_one_worker_equals_local_and_servers_are_sent_scores_alone(
 ) -> None:
     """Asserted on all that the server is sent."""
     seen: list[dict[str, Any]] = []
-    add_up = RayBackend._add_up
-
-    class Watching:
-        """A server that notes what it is sent."""
-
-        def __init__(self, server: Any) -> None:
-            self.server = server
-            self.accumulate = self
-
-        def remote(self, number: int, part: ray.ObjectRef) -> ray.ObjectRef:
-            seen.append(vars(ray.get(part)))
-            return self.server.accumulate.remote(number, part)
-
-    def watched(self: RayBackend, *arguments: Any) -> None:
-        servers = self._servers
-        self._servers = [Watching(server) for server in servers]
-        try:
-            add_up(self, *arguments)
-        finally:
-            self._servers = servers
-
-    monkeypatch.setattr(RayBackend, "_add_up", watched)
+    watch_servers(monkeypatch, lambda sent: seen.append(vars(sent)))
     assert_same(on_ray("execution.workers=1", "server.shards=3"))
     assert len(seen) == 3 + 6 * 2 * 2, "transfer learning of all, then two that score and digest"
     assert all(set(sent) == {"scores", "weight"} for sent in seen)

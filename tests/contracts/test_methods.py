@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import ray
@@ -17,7 +16,7 @@ from heterofl_ray.result import RunResult
 from heterofl_ray.runner import resume
 from heterofl_ray.state import ClientState, fingerprint, flat
 
-from .conftest import killing, make_config, wait_until
+from .conftest import killing, make_config, wait_until, watch_servers
 from .test_faults import start, wait_for_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
@@ -56,28 +55,7 @@ def test_ray_with_one_worker_equals_local() -> None:
 def test_what_a_client_keeps_does_not_go_to_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asserted on all that the servers are sent; and the run equals the local one."""
     seen: list[set[str]] = []
-    add_up = RayBackend._add_up
-
-    class Watching:
-        """A server that notes what it is sent."""
-
-        def __init__(self, server: Any) -> None:
-            self.server = server
-            self.accumulate = self
-
-        def remote(self, number: int, part: ray.ObjectRef) -> ray.ObjectRef:
-            seen.append(set(ray.get(part).sums))
-            return self.server.accumulate.remote(number, part)
-
-    def watched(self: RayBackend, *arguments: Any) -> None:
-        servers = self._servers
-        self._servers = [Watching(server) for server in servers]
-        try:
-            add_up(self, *arguments)
-        finally:
-            self._servers = servers
-
-    monkeypatch.setattr(RayBackend, "_add_up", watched)
+    watch_servers(monkeypatch, lambda sent: seen.append(set(sent.sums)))
     assert_same(on_ray("lg-fedavg", "execution.workers=1"), "lg-fedavg")
     assert len(seen) == 8 * 6  # rounds of six clients
     assert all(names == {"classifier.weight", "classifier.bias"} for names in seen)
