@@ -68,6 +68,10 @@ class Beat(Silent):
         self.times.append(time.monotonic())
         self.rounds += 1
 
+    def since_first(self) -> float:
+        """Seconds since the first round of all was done: how long Ray takes to start is not ours."""
+        return time.monotonic() - self.times[0] if self.times else 0.0
+
 
 class Heard(logging.Handler):
     """Counts what runs say of faults: a server that is rebuilt, a checkpoint that fails."""
@@ -128,14 +132,12 @@ def soak(minutes: float, seed: int, kinds: Sequence[str], rounds: int) -> Outcom
             *(f"tracking.root={disk.place}", "checkpoint.keep=2"),
             *([f"tracking.uri={server.uri}"] if server else []),
         ]
-        started = time.monotonic()
-        end = started + 60 * minutes
         wanted = schedule(seed, [kind for kind in kinds if kind != "disk" or disk.mounted])
-        injector = Injector(wanted, end, nodes, disk, server, beat)
+        injector = Injector(wanted, 60 * minutes, nodes, disk, server, beat)
         thread = threading.Thread(target=injector.run, daemon=True)
         thread.start()
         folders = []
-        while time.monotonic() < end:
+        while beat.since_first() < 60 * minutes:
             with disk.free:  # a run needs a folder to begin with
                 pass
             summary = _lap(config.override(faulty), work / "data", beat, outcome, disk)
@@ -145,7 +147,7 @@ def soak(minutes: float, seed: int, kinds: Sequence[str], rounds: int) -> Outcom
             folders.append(Path(summary["run_dir"]))
             _say(f"lap {outcome.laps}: {'equal' if outcome.equal == outcome.laps else 'DIFFERS'}")
         thread.join()
-        outcome.minutes = (time.monotonic() - started) / 60
+        outcome.minutes = beat.since_first() / 60
         if injector.error is not None:
             raise injector.error
         if server is not None:
@@ -160,7 +162,7 @@ def soak(minutes: float, seed: int, kinds: Sequence[str], rounds: int) -> Outcom
             outcome.exact = 0
     logging.getLogger("heterofl_ray").removeHandler(heard)
     outcome.rebuilt, outcome.unwritten = heard.rebuilt, heard.unwritten
-    _count(outcome, injector.done, beat.times, started)
+    _count(outcome, injector.done, beat.times)
     return outcome
 
 
@@ -182,16 +184,14 @@ def _lap(
             time.sleep(1)
 
 
-def _count(
-    outcome: Outcome, faults: Sequence[Fault], times: Sequence[float], started: float
-) -> None:
+def _count(outcome: Outcome, faults: Sequence[Fault], times: Sequence[float]) -> None:
     for fault in faults:
         outcome.faults[fault.kind] = outcome.faults.get(fault.kind, 0) + 1
         after = next((moment for moment in times if moment > fault.at), None)
         waited = None if after is None else round(after - fault.at, 2)
         if waited is not None:
             outcome.recovery.append(waited)
-        entry = {**asdict(fault), "at": round(fault.at - started, 1), "next_round_after": waited}
+        entry = {**asdict(fault), "at": round(fault.at - times[0], 1), "next_round_after": waited}
         outcome.log.append(entry)
 
 

@@ -41,6 +41,8 @@ class Run(Protocol):
     rounds: int
     """Rounds done so far."""
 
+    def since_first(self) -> float: ...
+
 
 def schedule(seed: int, kinds: Sequence[str]) -> Iterator[Fault]:
     """Faults without end. Every kind comes before any comes again."""
@@ -57,7 +59,7 @@ class Injector:
     def __init__(
         self,
         faults: Iterator[Fault],
-        end: float,
+        seconds: float,
         nodes: Nodes,
         disk: Disk,
         mlflow: MlflowServer | None,
@@ -66,7 +68,7 @@ class Injector:
         self.done: list[Fault] = []
         self.error: Exception | None = None
         self._faults = faults
-        self._end = end
+        self._seconds = seconds
         self._nodes = nodes
         self._disk = disk
         self._mlflow = mlflow
@@ -75,16 +77,20 @@ class Injector:
     def run(self) -> None:
         try:
             for fault in self._faults:
-                time.sleep(max(0.0, min(fault.pause, self._end - time.monotonic())))
-                while not self._run.rounds and time.monotonic() < self._end:
+                time.sleep(fault.pause)
+                while not self._run.rounds and not self._over:
                     time.sleep(0.2)  # nothing to break yet
-                if time.monotonic() >= self._end:
+                if self._over:
                     return
                 fault.at = time.monotonic()
                 if self._break(fault):
                     self.done.append(fault)
         except Exception as error:  # noqa: BLE001 - raised by whoever waits for the thread
             self.error = error
+
+    @property
+    def _over(self) -> bool:
+        return self._run.since_first() >= self._seconds
 
     def _break(self, fault: Fault) -> bool:
         """Break it, and mend it where it is ours to mend; whether there was anything to break."""

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psutil
@@ -15,6 +15,7 @@ import pytest
 import ray
 
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.execution.backend import State
 from heterofl_ray.execution.ray_backend import RayBackend
 
 IMAGES = {
@@ -81,6 +82,13 @@ def actor_processes(kind: str) -> list[psutil.Process]:
     return found
 
 
+def kill_one(kind: str, killed: list[int]) -> None:
+    for process in actor_processes(kind)[:1]:
+        with suppress(psutil.Error):
+            process.send_signal(signal.SIGKILL)
+            killed.append(process.pid)
+
+
 @contextmanager
 def killing(kind: str, every: float, most: int) -> Iterator[list[int]]:
     """Kill one actor of a class every few seconds; the list tells whom."""
@@ -89,12 +97,7 @@ def killing(kind: str, every: float, most: int) -> Iterator[list[int]]:
 
     def kill() -> None:
         while not stop.wait(every) and len(killed) < most:
-            for process in actor_processes(kind)[:1]:
-                try:
-                    process.send_signal(signal.SIGKILL)
-                except psutil.Error:
-                    continue
-                killed.append(process.pid)
+            kill_one(kind, killed)
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -103,6 +106,36 @@ def killing(kind: str, every: float, most: int) -> Iterator[list[int]]:
     finally:
         stop.set()
         thread.join()
+
+
+@contextmanager
+def killing_after(kind: str, *rounds: int) -> Iterator[list[int]]:
+    """Kill one actor of a class after each of these rounds; the list tells whom.
+
+    After the first of them at once, so that the list cannot stay empty however
+    fast the run is; after the others in the midst of the next round.
+    """
+    killed: list[int] = []
+    later: list[threading.Timer] = []
+    waiting = list(rounds)
+    commit = RayBackend.commit
+
+    def commit_and_kill(self: RayBackend, round_number: int) -> State:
+        state = commit(self, round_number)
+        if round_number in waiting:
+            waiting.remove(round_number)
+            if round_number == rounds[0]:
+                kill_one(kind, killed)
+            else:
+                later.append(threading.Timer(0.1, kill_one, (kind, killed)))
+                later[-1].start()
+        return state
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RayBackend, "commit", commit_and_kill)
+        yield killed
+    for timer in later:
+        timer.join()
 
 
 def wait_until(condition: object, seconds: float, what: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from heterofl_ray import run
 from heterofl_ray.runner import resume
 
-from .conftest import killing, make_config
+from .conftest import killing_after, make_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
@@ -27,7 +27,7 @@ def test_ray_equals_local_though_servers_and_workers_are_killed() -> None:
         *("execution.backend=ray", "execution.workers=2", "execution.tries=20", "server.shards=3"),
     )
     assert run(on_ray).summary["model_sha256"] == local.summary["model_sha256"]
-    with killing("Server", every=3.0, most=2) as servers, killing("Worker", 4.0, 1) as workers:
+    with killing_after("Server", 2, 6) as servers, killing_after("Worker", 4) as workers:
         result = run(on_ray)
     assert servers
     assert workers
