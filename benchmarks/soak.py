@@ -69,7 +69,7 @@ class Beat(Silent):
         self.rounds += 1
 
     def since_first(self) -> float:
-        """Seconds since the first round of all was done: how long Ray takes to start is not ours."""
+        """Seconds since the first round of all; how long Ray takes to start is not counted."""
         return time.monotonic() - self.times[0] if self.times else 0.0
 
 
