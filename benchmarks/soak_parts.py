@@ -10,9 +10,10 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import psutil
@@ -27,6 +28,8 @@ _BALLAST = 24 * MEGABYTE
 _DISK = 96 * MEGABYTE
 _QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 """Of MLflow's server: no news home, and no processes for jobs that nobody asks for."""
+MEASURED = ("seconds", "worker_")
+"""How metrics' names begin that are times."""
 _PATIENCE = 240
 """Seconds for something to come up."""
 
@@ -247,16 +250,40 @@ def exactly_once(uri: str, folder: Path, rounds: int) -> bool:
     """Whether MLflow has each of a run's metrics of each of its rounds, and none twice."""
     import mlflow
 
-    from heterofl_ray.tracking.journal import Sent
+    from heterofl_ray.tracking.journal import Sent, journal_path, read
 
     client, run_id = mlflow.MlflowClient(uri), Sent.read(folder).run_id
     rows = pq.read_table(folder / "history.parquet").to_pylist()
     if not run_id or [row["round"] for row in rows] != list(range(1, rounds + 1)):
         return False
-    for name in rows[0].keys() - {"round"}:
-        expected = [(row["round"], row[name]) for row in rows if row[name] is not None]
-        history = client.get_metric_history(run_id, name) if expected else []
-        if sorted((point.step, point.value) for point in history) != expected:
-            print(f"{folder.name}: {name} differs in MLflow", file=sys.stderr)
-            return False
-    return bool(client.get_run(run_id).info.status == "FINISHED")
+    entries = [entry.event for entry in read(journal_path(folder))]
+    told = [event for event in entries if event.get("kind") == "metrics"]
+    names = rows[0].keys() - {"round"}
+    stored = {
+        name: sorted((point.step, point.value) for point in client.get_metric_history(run_id, name))
+        for name in names
+    }
+    wrong = differing(rows, told, stored)
+    if wrong:
+        print(f"{folder.name}: {', '.join(wrong)} differ in MLflow", file=sys.stderr)
+    return not wrong and bool(client.get_run(run_id).info.status == "FINISHED")
+
+
+def differing(
+    rows: Sequence[Mapping[str, Any]],
+    told: Sequence[Mapping[str, Any]],
+    stored: Mapping[str, Sequence[tuple[int, float]]],
+) -> list[str]:
+    """Metrics that MLflow has otherwise than the run's history or its journal.
+
+    A round that is done again after a crash is told the first time only. What it computes is the
+    same; what it took is not, so times are those of the journal.
+    """
+    wrong = []
+    for name, points in stored.items():
+        first = [(event["step"], event["values"].get(name)) for event in told]
+        last = [(row["round"], row[name]) for row in rows]
+        expected = first if name.startswith(MEASURED) else last
+        if list(points) != [(step, value) for step, value in expected if value is not None]:
+            wrong.append(name)
+    return wrong

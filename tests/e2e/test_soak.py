@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.soak import Outcome, figures, main
 from benchmarks.soak_faults import KINDS, schedule
+from benchmarks.soak_parts import differing
 from heterofl_ray.cli import answer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
@@ -51,6 +52,23 @@ def test_a_run_that_differs_or_is_told_wrongly_misses_the_bound() -> None:
     for bad in (Outcome(laps=2, equal=1, exact=2), Outcome(laps=2, equal=2, exact=1), Outcome()):
         assert not bad.holds
         assert not all(figure.holds for figure in figures(bad))
+
+
+def test_metrics_are_compared_one_by_one_and_times_with_what_was_told_first() -> None:
+    rows = [{"round": n, "loss": n / 2, "seconds": 9.0 + n, "rare": None} for n in (1, 2)]
+    told = [{"step": n, "values": {"loss": n / 2, "seconds": 3.0 + n}} for n in (1, 2)]
+    stored = {"loss": [(1, 0.5), (2, 1.0)], "seconds": [(1, 4.0), (2, 5.0)], "rare": []}
+    assert differing(rows, told, stored) == []
+    for name, points in (
+        ("loss", [(1, 0.5), (2, 1.0), (2, 1.0)]),
+        ("loss", [(1, 0.5)]),
+        ("loss", [(1, 0.5), (2, 1.1)]),
+        ("seconds", [(1, 4.0), (2, 5.0), (2, 11.0)]),
+        ("seconds", [(1, 4.0), (2, 11.0)]),
+        ("rare", [(1, 1.0)]),
+    ):
+        assert differing(rows, told, {**stored, name: points}) == [name]
+    assert differing(rows, [*told, told[1]], stored) == ["seconds"], "told twice"
 
 
 @pytest.mark.parametrize(
