@@ -11,7 +11,7 @@ from heterofl_ray import run
 from heterofl_ray.result import RunResult
 from heterofl_ray.state import fingerprint, load
 
-from .conftest import make_config
+from .conftest import killing_after, make_config
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,6 +40,19 @@ def test_ray_with_any_number_of_workers_equals_local(
     assert on_ray.summary["model_sha256"] == local_digest(model, choice)
     file = Path(on_ray.summary["run_dir"]) / "model.safetensors"
     assert fingerprint(load(file)) == on_ray.summary["model_sha256"]
+
+
+def test_compiled_steps_keep_the_contract_too() -> None:
+    """One process compiled them; whoever loads them, alive to the end or not, computes the same."""
+    compiled = ("execution.trainer=compiled", "network.norm=none", "mix=a", "rounds=4")
+    expected = local_digest("conv", *compiled)
+    assert expected != local_digest("conv", "execution.trainer=plain", *compiled[1:]), "not used"
+    one = ray_run("conv", *compiled, "execution.workers=1")
+    assert one.summary["model_sha256"] == expected
+    with killing_after("Worker", 1, 2) as killed:
+        two = ray_run("conv", *compiled, "execution.workers=2", "execution.tries=20")
+    assert killed
+    assert two.summary["model_sha256"] == expected
 
 
 def test_the_number_of_servers_does_not_matter() -> None:
