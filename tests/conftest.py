@@ -58,6 +58,7 @@ def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data_root: Pat
 def _loggers_on() -> None:
     """Libraries that set logging up anew in one test must not silence our loggers in the next."""
     logging.disable(logging.NOTSET)
+    logging.root.setLevel(logging.WARNING)  # a module of MLflow's raises it where it is imported
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("heterofl_ray") and isinstance(logger, logging.Logger):
             logger.disabled, logger.propagate = False, True
