@@ -16,7 +16,7 @@ from heterofl_ray import run
 
 from .conftest import make_config
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
 ROOT = Path(__file__).parents[2]
 
 
