@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_runs_under_faults_end_with_the_bytes_of_one_without() -> None:
-    command = [sys.executable, "-m", "benchmarks", "soak", "--json", "--minutes", "0.9"]
+    command = [sys.executable, "-m", "benchmarks", "soak", "--json", "--minutes", "1.2"]
     done = subprocess.run(
         [*command, "--seed", "4", "--rounds", "40", "--faults", "worker,node,disk"],
         cwd=ROOT,
@@ -33,7 +33,7 @@ def test_runs_under_faults_end_with_the_bytes_of_one_without() -> None:
     assert found["laps"] >= 1
     assert found["equal"] == found["laps"]
     assert found["rounds"] == 40 * found["laps"]
-    assert sum(found["faults"].values()) >= 1, "nothing was broken"
+    assert sum(found["faults"].values()) >= 2, "too few faults to show anything"
     assert len(found["log"]) == sum(found["faults"].values())
 
 
