@@ -19,7 +19,7 @@ from heterofl_ray.commands.base import (
 )
 from heterofl_ray.commands.once import run_once
 from heterofl_ray.commands.run import add_execution, execution_overrides
-from heterofl_ray.comparing.plan import ALIASES, COSTS, MATCHED, USUAL, ComparisonPlan
+from heterofl_ray.comparing.plan import ALIASES, MATCHED, USUAL, ComparisonPlan
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.places import data_dir, stored
 from heterofl_ray.errors import ConfigError, Interrupted
@@ -64,8 +64,8 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--match",
         metavar="COST",
-        help=f"{', '.join(COSTS)}: {' and '.join(MATCHED)} have the level whose cost is nearest "
-        "to that of the mix's average client",
+        help=f"{', '.join(MATCHED)}: fedavg and standalone have the width whose cost is nearest to "
+        "that of the mix's average client",
     )
 
 
@@ -85,12 +85,7 @@ def plan_of(base: ExperimentConfig, arguments: argparse.Namespace) -> Comparison
     for text in arguments.set:
         if text.partition("=")[0].strip() == "method":
             raise ConfigError("--set method: a comparison's methods are named with --methods")
-    plan = ComparisonPlan.of(base, arguments.methods, arguments.seeds, arguments.match)
-    if plan.match and not set(plan.methods) & set(MATCHED):
-        raise ConfigError.of(
-            "--match", plan.match, f"can only change {' or '.join(MATCHED)}; name one in --methods"
-        )
-    return plan
+    return ComparisonPlan.of(base, arguments.methods, arguments.seeds, arguments.match)
 
 
 def check(plan: ComparisonPlan, root: Path) -> None:
@@ -101,7 +96,7 @@ def check(plan: ComparisonPlan, root: Path) -> None:
 
 def compare(plan: ComparisonPlan, root: Path, quiet: bool) -> dict[str, Any]:
     """Do all runs that are not there yet; what they come to is the JSON of the command."""
-    from heterofl_ray.comparing.matching import nearest_level
+    from heterofl_ray.comparing.matching import match
     from heterofl_ray.runner import settled
     from heterofl_ray.tracking.destination import check_destination
     from heterofl_ray.tracking.sweeps import SweepRecorder
@@ -111,7 +106,8 @@ def compare(plan: ComparisonPlan, root: Path, quiet: bool) -> dict[str, Any]:
             print(text, file=sys.stderr, flush=True)
 
     check_destination(plan.base.tracking)
-    matching = nearest_level(plan.base, root, plan.match) if plan.match else None
+    compared = [plan.config(method, plan.seeds[0]) for method in plan.methods]
+    matching = match([*compared, plan.base], root, plan.match) if plan.match else None
     for method in plan.methods:  # refused before the first run
         settled(_config(plan, method, plan.seeds[0], matching))
     folder = plan.folder
@@ -135,7 +131,7 @@ def _config(
     plan: ComparisonPlan, method: str, seed: int, matching: Matching | None
 ) -> ExperimentConfig:
     config = plan.config(method, seed)
-    if matching is not None and method in MATCHED:
+    if matching is not None and method in plan.matched:
         return config.with_one_level(matching.level)
     return config
 
@@ -183,10 +179,11 @@ def _run_all(
 def _matched(matching: Matching, plan: ComparisonPlan) -> dict[str, Any]:
     return {
         "cost": matching.cost,
-        "level": matching.level.name,
+        "rate": matching.level.rate,
         "value": matching.value,
         "mean": matching.mean,
-        "methods": [method for method in plan.methods if method in MATCHED],
+        "of": matching.method,
+        "methods": list(plan.matched),
     }
 
 
@@ -198,6 +195,7 @@ def _plain(row: MethodRuns) -> dict[str, Any]:
         "name": row.name,
         "method": ALIASES.get(row.name, row.name),
         "mix": row.runs[0].config.mix,
+        "note": row.note,
         **{
             name: None
             if each is None
@@ -217,7 +215,7 @@ def show(result: Mapping[str, Any], as_json: bool) -> None:
     seeds = len(result["seeds"])
     table = Table(title=f"{result['metric']} on {result['data']}, {result['rounds']} rounds")
     table.add_column("method", no_wrap=True)
-    for heading in ("mix", "global", "local", "client parameters", "MB moved", "seconds"):
+    for heading in ("mix", "global", "local", "client parameters", "GFLOPs", "MB moved", "seconds"):
         table.add_column(heading, justify="left" if heading == "mix" else "right", no_wrap=True)
     for row in result["methods"]:
         parameters = row["client_parameters"]
@@ -227,6 +225,7 @@ def show(result: Mapping[str, Any], as_json: bool) -> None:
             _with_spread(row["global"], ".2f"),
             _with_spread(row["local"], ".2f"),
             "" if parameters is None else short_number(parameters["mean"]),
+            _with_spread(row["gflops"], ".1f"),
             _with_spread(row["megabytes"], ".1f"),
             _with_spread(row["seconds"], ".1f"),
         )
@@ -235,6 +234,9 @@ def show(result: Mapping[str, Any], as_json: bool) -> None:
         print(f"mean ± standard deviation over {seeds} seeds")
     if result["matched"]:
         print(_matched_line(result["matched"]))
+    for row in result["methods"]:
+        if row["note"]:
+            print(f"{row['name']}: {row['note']}")
     print(f"figure in {result['figure']}")
 
 
@@ -248,7 +250,8 @@ def _with_spread(measured: Mapping[str, Any] | None, form: str) -> str:
 
 def _matched_line(matched: Mapping[str, Any]) -> str:
     return (
-        f"matched by {matched['cost']}: {' and '.join(matched['methods'])} with level "
-        f"{matched['level']} ({short_number(matched['value'])}), nearest to the mix's average "
-        f"client ({short_number(matched['mean'])})"
+        f"matched by {matched['cost']}: {' and '.join(matched['methods'])} with rate "
+        f"{matched['rate']:g} ({short_number(matched['value'])}), nearest to the average client of "
+        f"{matched['of']} ({short_number(matched['mean'])}, "
+        f"{matched['value'] / matched['mean'] - 1:+.1%})"
     )

@@ -24,9 +24,13 @@ USUAL = (
     "standalone",
     "lg-fedavg",
 )
-COSTS = ("parameters", "flops", "bytes")
-MATCHED = ("fedavg", "standalone")
-"""One-size methods that may have any level; alllarge and allsmall are bounds and keep theirs."""
+MATCHED = {
+    "parameters": ("fedavg", "standalone"),
+    "flops": ("fedavg", "standalone"),
+    "bytes": ("fedavg",),
+}
+"""By cost, the one-size methods that may have any width: alllarge and allsmall are bounds and keep
+theirs, and standalone moves nothing at any."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class ComparisonPlan:
     """As they are shown."""
     seeds: tuple[int, ...]
     match: str | None = None
-    """The cost that one-size methods have as nearly as possible as the mix's average client."""
+    """The cost in which one-size methods come as near as possible to the mix's average client."""
 
     @classmethod
     def of(
@@ -47,8 +51,8 @@ class ComparisonPlan:
         """As it is typed; ``methods`` are names with commas between."""
         if seeds < 1:
             raise ConfigError.of("--seeds", seeds, "must be 1 or more")
-        if match is not None and match not in COSTS:
-            raise ConfigError.unknown("--match", match, COSTS)
+        if match is not None and match not in MATCHED:
+            raise ConfigError.unknown("--match", match, MATCHED)
         names = list(USUAL) if methods is None else methods.split(",")
         known = [*METHODS, *ALIASES]
         for name in names:
@@ -57,9 +61,19 @@ class ComparisonPlan:
         if len({ALIASES.get(name, name) for name in names}) < len(names):
             raise ConfigError.of("--methods", methods, "names a method twice")
         if match is not None and methods is None:
-            names.append("fedavg")  # the one that can be matched
+            names.append("fedavg")  # the one that any cost can match
         first = base.seed
-        return cls(base, tuple(names), tuple(range(first, first + seeds)), match)
+        plan = cls(base, tuple(names), tuple(range(first, first + seeds)), match)
+        if match is not None and not plan.matched:
+            able = " or ".join(MATCHED[match])
+            raise ConfigError.of("--match", match, f"can only change {able}; name one in --methods")
+        return plan
+
+    @property
+    def matched(self) -> tuple[str, ...]:
+        """The methods that get a width by its cost."""
+        able = MATCHED[self.match] if self.match else ()
+        return tuple(method for method in self.methods if method in able)
 
     @property
     def folder(self) -> Path:

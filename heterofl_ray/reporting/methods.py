@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from heterofl_ray.reporting.runs import Metric, Missing, Run
 from heterofl_ray.reporting.style import FAINT, INK, Plot, drawing, legend_below, new_figure
 
-FIGURES = ("global", "local", "client_parameters", "megabytes", "seconds")
+FIGURES = ("global", "local", "client_parameters", "gflops", "megabytes", "seconds")
 _COLOURS = {"global": "#0072b2", "local": "#e69f00"}
 
 
@@ -43,6 +43,17 @@ class MethodRuns:
             raise Missing(f"{self.name} was not tested")
         return metric
 
+    @property
+    def note(self) -> str | None:
+        """Why its scores are not quite those of the others; None: they are."""
+        config = self.runs[0].config
+        if not config.participants:
+            return None
+        return (
+            f"{len(config.participants)} participants with models of their own, tested on their "
+            "private classes alone; FLOPs and MB are of the rounds, without what comes before them"
+        )
+
     def measured(self, figure: str) -> Measured | None:
         """One of `FIGURES`; None where a run does not have it."""
         values = [_figure(run, figure) for run in self.runs]
@@ -56,6 +67,8 @@ def _figure(run: Run, name: str) -> float | None:
             return run.score(name)
         case "client_parameters":
             return client_parameters(run)
+        case "gflops":
+            return sum(run.column("client_gflops")) if run.has("client_gflops") else None
         case "megabytes":
             return float(run.summary["megabytes_down"] + run.summary["megabytes_up"])
         case _:

@@ -13,7 +13,6 @@ import pytest
 import heterofl_ray.commands.once as once
 from heterofl_ray.cli import main
 from heterofl_ray.commands.compare import show
-from heterofl_ray.comparing.matching import nearest_level
 from heterofl_ray.comparing.plan import USUAL, ComparisonPlan
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import Interrupted
@@ -88,28 +87,47 @@ def test_a_table_and_json_of_two_methods_and_nothing_is_repeated(
         assert words in shown
 
 
-def test_one_size_methods_get_the_level_nearest_to_the_mean(
-    tiny: ExperimentConfig, data_root: Path, capsys: pytest.CaptureFixture[str]
+def test_one_size_methods_get_the_width_that_costs_what_the_mix_does(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    config = tiny.override(["mix=a1-b1-c8"])
-    found = nearest_level(config, data_root, "parameters")
     assert compare(*("--set", "mix=a1-b1-c8", "--methods", "heterofl,fedavg"), "--json",
                    *("--seeds", "1", "--match", "parameters")) == 0  # fmt: skip
     told = json.loads(capsys.readouterr().out)
     spec = RunResult.open(Path(told["methods"][0]["runs"][0])).spec
     large, half, small = (model_costs(spec, rate).parameters for rate in (1.0, 0.5, 0.25))
     mean = 0.1 * large + 0.1 * half + 0.8 * small
-    name, value = min((("a", large), ("b", half), ("c", small)), key=lambda x: abs(x[1] - mean))
-    assert found.mean == pytest.approx(mean)
-    assert (found.level.name, found.value) == (name, value)
-    assert told["matched"] == {
-        **{"cost": "parameters", "level": name, "value": value, "mean": pytest.approx(mean)},
-        **{"methods": ["fedavg"]},
-    }
-    assert told["methods"][1]["mix"] == name
-    assert told["methods"][1]["client_parameters"]["mean"] == value
+    matched, fedavg = told["matched"], told["methods"][1]
+    assert matched["mean"] == pytest.approx(mean)
+    assert (matched["cost"], matched["of"], matched["methods"]) == (
+        "parameters",
+        "heterofl",
+        ["fedavg"],
+    )
+    assert float(fedavg["mix"]) == matched["rate"]
+    assert fedavg["client_parameters"]["mean"] == matched["value"]
+    assert matched["value"] == model_costs(spec, 3 / 8).parameters  # of eight channels
     show(told, as_json=False)
-    assert f"matched by parameters: fedavg with level {name}" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"matched by parameters: fedavg with rate {matched['rate']:g} (" in shown
+    assert f"{matched['value'] / mean - 1:+.1%})" in shown
+
+
+def test_participants_tested_on_other_classes_are_pointed_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    few = ["fedmd.participants=[mlp:8, mlp:4]", "fedmd.pretrain_epochs=1", "fedmd.private_epochs=1"]
+    words = [word for one in few for word in ("--set", one)]
+    assert compare(*words, "--methods", "heterofl,fedmd", "--seeds", "1", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    plain, own = told["methods"]
+    assert plain["note"] is None
+    history = RunResult.open(Path(own["runs"][0])).history
+    assert own["gflops"]["mean"] == sum(history["client_gflops"].to_pylist()) > 0
+    show(told, as_json=False)
+    shown = capsys.readouterr().out
+    assert "GFLOPs" in shown
+    assert "fedmd: 2 participants with models of their own, tested on their private" in shown
+    assert "heterofl: " not in shown
 
 
 def test_the_usual_methods_and_seeds_from_the_configs_own(tiny: ExperimentConfig) -> None:
@@ -161,6 +179,7 @@ def test_its_runs_are_nested_in_mlflow(
         (["--seeds", "two"], "--seeds: invalid int value: 'two'"),
         (["--match", "flop"], "did you mean 'flops'?"),
         (["--match", "flops", "--methods", "heterofl"], "can only change fedavg or standalone"),
+        (["--match", "bytes", "--methods", "standalone"], "can only change fedavg; name one"),
         (["--set", "method=fedavg"], "named with --methods"),
         (["--set", "rouds=3"], "did you mean 'rounds'?"),
     ],
