@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +13,7 @@ import numpy as np
 
 from heterofl_ray.data.info import read_info
 from heterofl_ray.data.places import stored, stored_name
-from heterofl_ray.data.store import scratch_folder, write_atomically
+from heterofl_ray.data.store import fingerprint, scratch_folder, write_atomically
 from heterofl_ray.errors import DataError
 
 Shipment = Mapping[str, "np.ndarray[Any, Any]"]
@@ -34,10 +36,11 @@ def ensure(root: Path, name: str, folder: str, shipment: Callable[[], Shipment] 
     ``folder`` names the content that is wanted; another data set of the same name will not do.
     ``shipment`` is asked for only if it is needed. Several processes may do this at once.
     """
-    own = Path(tempfile.gettempdir()) / f"heterofl-ray-{folder}"
-    for place in (root, own):
-        if _holds(place, name, folder):
-            return place
+    if _holds(root, name, folder):
+        return root
+    own = _private_folder() / folder
+    if _holds(own, name, folder):
+        return own
     if shipment is None:
         raise DataError(f"data set {name!r} in {root} is not the one the run was started with")
     place = own if stored_name(name) in stored(root) else root
@@ -49,6 +52,23 @@ def ensure(root: Path, name: str, folder: str, shipment: Callable[[], Shipment] 
     return place
 
 
+def _private_folder() -> Path:
+    """This user's folder among the temporary files, where nobody else can have put anything."""
+    place = Path(tempfile.gettempdir()) / f"heterofl-ray-{os.geteuid()}"
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = place.lstat()
+    except OSError as error:
+        raise DataError(f"{place} cannot hold data sets: {error.strerror}") from None
+    private = stat.S_ISDIR(found.st_mode) and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    if not private or found.st_uid != os.geteuid():
+        raise DataError(
+            f"{place} is not yours alone, so its data sets cannot be believed: "
+            "remove it, or set TMPDIR to a folder of yours"
+        )
+    return place
+
+
 def _holds(root: Path, name: str, folder: str) -> bool:
     return (
         stored_name(name) in stored(root) and read_info(root, stored_name(name))[1].name == folder
@@ -56,7 +76,7 @@ def _holds(root: Path, name: str, folder: str) -> bool:
 
 
 def unpack(root: Path, name: str, shipment: Shipment) -> None:
-    """Put shipped files in place, all or nothing."""
+    """Put shipped files in place, all or nothing; they must be what their folder's name says."""
     note = f"{stored_name(name)}.json"
     text = shipment[note].tobytes().decode()
     with scratch_folder(root) as scratch:
@@ -66,6 +86,8 @@ def unpack(root: Path, name: str, shipment: Shipment) -> None:
         (scratch / note).write_text(text, encoding="utf-8")
         _, folder = read_info(scratch, stored_name(name))
         (scratch / note).unlink()
+        if not folder.name.endswith(f"-{fingerprint(scratch)[0]}"):
+            raise DataError(f"data set {name!r} arrived damaged: it is not {folder.name}")
         try:
             scratch.rename(root / folder.name)
         except OSError:  # another process of this machine was first

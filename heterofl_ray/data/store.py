@@ -86,7 +86,7 @@ def write_dataset(root: Path, draft: Draft) -> Dataset:
             _write_split(scratch / f"{split}.arrow", columns)
         if draft.words is not None:
             _write_table(scratch / "vocabulary.arrow", pa.table({"word": draft.words}))
-        digest, size = _fingerprint(scratch)
+        digest, size = fingerprint(scratch)
         folder = root / f"{draft.info.name}-{digest}"
         try:
             scratch.rename(folder)
@@ -157,7 +157,8 @@ def _map_split(path: Path, info: DataInfo) -> Split:
     return Split(columns)
 
 
-def _fingerprint(folder: Path) -> tuple[str, int]:
+def fingerprint(folder: Path) -> tuple[str, int]:
+    """The digest that a folder is named by, and its bytes."""
     digest, size = hashlib.sha256(), 0
     for path in sorted(folder.iterdir()):
         digest.update(path.name.encode())

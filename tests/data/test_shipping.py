@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -67,3 +71,73 @@ def test_a_path_that_cannot_be_written_to_is_replaced(
     place = shipping.ensure(Path("/proc/nowhere"), "digits", folder, lambda: parcel)
     assert place.is_relative_to(tmp_path)
     assert load("digits", place).info.train == 1438
+
+
+# ---- nobody else's data ----------------------------------------------------------------------
+
+
+def loosen(place: Path) -> None:
+    place.mkdir()
+    place.chmod(0o770)
+
+
+def redirect(place: Path) -> None:
+    elsewhere = place.parent / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    place.symlink_to(elsewhere)
+
+
+@pytest.mark.parametrize("plant", [loosen, redirect, Path.touch])
+def test_a_temporary_folder_that_others_may_have_filled_is_refused(
+    plant: Callable[[Path], None], data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = load("digits", data_root).folder.name
+    plant(tmp_path / f"heterofl-ray-{os.geteuid()}")
+    parcel = shipping.pack(data_root, "digits")
+    with pytest.raises(DataError, match=f"heterofl-ray-{os.geteuid()} (is not yours|cannot hold)"):
+        shipping.ensure(Path("/proc/nowhere"), "digits", folder, lambda: parcel)
+
+
+def test_so_is_one_that_belongs_to_another_user(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they have put there looks like the data set that is wanted."""
+    monkeypatch.setattr(shipping.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = load("digits", data_root).folder.name
+    parcel = shipping.pack(data_root, "digits")
+    other = os.geteuid() + 1
+    theirs = tmp_path / f"heterofl-ray-{other}"
+    theirs.mkdir(mode=0o700)
+    shipping.unpack(theirs / folder, "digits", parcel)
+    monkeypatch.setattr(shipping.os, "geteuid", lambda: other)
+    with pytest.raises(DataError, match=r"not yours alone.* set TMPDIR"):
+        shipping.ensure(Path("/proc/nowhere"), "digits", folder, lambda: parcel)
+
+
+def test_what_is_put_among_temporary_files_is_its_owners_alone(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = load("digits", data_root).folder.name
+    parcel = shipping.pack(data_root, "digits")
+    before = os.umask(0)
+    try:
+        place = shipping.ensure(Path("/proc/nowhere"), "digits", folder, lambda: parcel)
+    finally:
+        os.umask(before)
+    (own,) = tmp_path.iterdir()
+    assert place.is_relative_to(own)
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+
+
+def test_files_that_are_not_what_their_folder_says_are_refused(
+    data_root: Path, tmp_path: Path
+) -> None:
+    load("digits", data_root)
+    parcel = dict(shipping.pack(data_root, "digits"))
+    parcel["train.arrow"] = np.array(parcel["train.arrow"])
+    parcel["train.arrow"][-300] ^= 1
+    with pytest.raises(DataError, match="'digits' arrived damaged: it is not digits-"):
+        shipping.unpack(tmp_path, "digits", parcel)
+    assert list(tmp_path.iterdir()) == []
