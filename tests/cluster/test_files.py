@@ -7,25 +7,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import jsonschema
-import kubernetes_validate
 import pytest
-import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-REPOSITORY = Path(__file__).parents[2]
-CLUSTER = REPOSITORY / "cluster"
+from .files import CLUSTER, REPOSITORY, load
+
 BIN = Path(sys.executable).parent
 SCRIPTS = sorted([*CLUSTER.rglob("*.sh"), *CLUSTER.rglob("*.sbatch")])
 FILES = sorted(path for path in CLUSTER.rglob("*") if path.is_file())
 LAUNCHED = ["aws", "gcp"]
-
-
-def load(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((CLUSTER / name).read_text())
-    return found
 
 
 def short(path: Path) -> str:
@@ -117,128 +109,6 @@ def test_every_node_of_a_launched_cluster_asks_for_the_token(cloud: str) -> None
         assert "chmod 600 ~/.ray/auth_token" in start
     assert "--dashboard-host=127.0.0.1" in str(prepared["head_start_ray_commands"])
     assert "http" not in str([prepared[name] for name in prepared if "commands" in name])
-
-
-# ---- KubeRay -------------------------------------------------------------------------------
-
-# The fields we use, as KubeRay's reference for ray.io/v1 (1.7) has them; no others may appear.
-# Pods are checked against Kubernetes' own schema below.
-_GROUP = {"rayStartParams": {"additionalProperties": {"type": "string"}}, "template": {}}
-_COUNT = {"type": "integer", "minimum": 0}
-CLUSTER_SPEC = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["rayVersion", "authOptions", "headGroupSpec", "workerGroupSpecs"],
-    "properties": {
-        "rayVersion": {"type": "string"},
-        "authOptions": {
-            "additionalProperties": False,
-            "required": ["mode"],
-            "properties": {"mode": {"const": "token"}},
-        },
-        "enableInTreeAutoscaling": {"type": "boolean"},
-        "autoscalerOptions": {
-            "additionalProperties": False,
-            "properties": {"idleTimeoutSeconds": _COUNT},
-        },
-        "headGroupSpec": {
-            "additionalProperties": False,
-            "required": ["rayStartParams", "template"],
-            "properties": {**_GROUP, "serviceType": {"const": "ClusterIP"}},
-        },
-        "workerGroupSpecs": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "additionalProperties": False,
-                "required": ["groupName", "minReplicas", "maxReplicas", *_GROUP],
-                "properties": {
-                    **_GROUP,
-                    "groupName": {"type": "string"},
-                    "replicas": _COUNT,
-                    "minReplicas": _COUNT,
-                    "maxReplicas": _COUNT,
-                },
-            },
-        },
-    },
-}
-JOB_SPEC = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["entrypoint", "rayClusterSpec"],
-    "properties": {
-        "entrypoint": {"type": "string"},
-        "submissionMode": {"enum": ["K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode"]},
-        "backoffLimit": _COUNT,
-        "shutdownAfterJobFinishes": {"type": "boolean"},
-        "ttlSecondsAfterFinished": _COUNT,
-        "activeDeadlineSeconds": {"type": "integer", "minimum": 1},
-        "rayClusterSpec": CLUSTER_SPEC,
-    },
-}
-
-
-def resource(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["apiVersion", "kind", "metadata", "spec"],
-        "properties": {
-            "apiVersion": {"const": "ray.io/v1"},
-            "kind": {"const": kind},
-            "metadata": {"type": "object", "required": ["name"]},
-            "spec": spec,
-        },
-    }
-
-
-MANIFESTS = {
-    "kuberay/cluster.yaml": resource("RayCluster", CLUSTER_SPEC),
-    "kuberay/job.yaml": resource("RayJob", JOB_SPEC),
-}
-
-
-def cluster_spec(name: str) -> dict[str, Any]:
-    spec: dict[str, Any] = load(name)["spec"]
-    return spec.get("rayClusterSpec", spec)
-
-
-@pytest.mark.parametrize("name", MANIFESTS)
-def test_a_manifest_has_the_fields_that_kuberay_knows(name: str) -> None:
-    jsonschema.validate(load(name), MANIFESTS[name])
-
-
-@pytest.mark.parametrize("name", MANIFESTS)
-def test_its_pods_are_pods(name: str) -> None:
-    spec = cluster_spec(name)
-    version = kubernetes_validate.latest_version()
-    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, **group["template"]}
-        kubernetes_validate.validate(pod, version, strict=True)
-        security = pod["spec"]["securityContext"]
-        assert security["runAsNonRoot"]
-        for container in pod["spec"]["containers"]:
-            assert container["securityContext"]["allowPrivilegeEscalation"] is False
-            assert container["resources"]["limits"]
-    wrong = {**pod, "spec": {**pod["spec"], "toleration": []}}
-    with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(wrong, version, strict=True)
-
-
-def test_the_volume_is_the_one_that_the_pods_mount() -> None:
-    volume = load("kuberay/volume.yaml")
-    kubernetes_validate.validate(volume, kubernetes_validate.latest_version(), strict=True)
-    for name in MANIFESTS:
-        pods = cluster_spec(name)["headGroupSpec"]["template"]["spec"]
-        (claim,) = [each["persistentVolumeClaim"]["claimName"] for each in pods["volumes"]]
-        assert claim == volume["metadata"]["name"]
-
-
-@pytest.mark.parametrize("name", MANIFESTS)
-def test_rays_version_is_the_locked_one(name: str) -> None:
-    lock = (REPOSITORY / "requirements.lock").read_text()
-    assert f"ray=={cluster_spec(name)['rayVersion']}\n" in lock
 
 
 # ---- how to ---------------------------------------------------------------------------------
