@@ -1,8 +1,9 @@
 """The contracts for what HeteroFL itself has not: clients that keep layers, a server that keeps
-moments, and sub-models of each client's own."""
+moments, sub-models of each client's own, other channels in every round, steps of drawn widths."""
 
 from __future__ import annotations
 
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +27,12 @@ METHODS = {
     "lg-fedavg": ("method=lg-fedavg", "server.optimizer=adam", *LONGER),
     "random": ("method=random", *LONGER),
 }
+KEYED = {
+    "rolling": ("method=fedrolex",),
+    "drawn for levels": ("method=random", "selection.drawn_for=level"),
+    "drawn widths": ("method=fjord", "fjord.distillation=0.5"),
+}
+"""What differs from HeteroFL by the round alone: no other state than the model's."""
 
 
 @cache
@@ -130,3 +137,28 @@ def test_resumed_after_kill_9_equals_uninterrupted(method: str, tmp_path: Path) 
     process.kill()
     process.communicate()
     assert_same(resume(folder), method)
+
+
+def rewound(result: RunResult, rounds: int) -> Path:
+    """The folder of a run as if it had been stopped after so many rounds."""
+    folder = Path(result.summary["run_dir"])
+    for place in sorted((folder / "checkpoints").iterdir())[rounds:]:
+        shutil.rmtree(place)
+    (folder / "result.json").unlink()
+    return folder
+
+
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("kind", KEYED)
+def test_what_is_keyed_by_the_round_is_the_same_anywhere(kind: str) -> None:
+    """On one worker, on two of which some are killed, and resumed."""
+    config = make_config("conv", *KEYED[kind], "checkpoint.keep=9")
+    whole = run(config)
+    on_ray = config.override(["execution.backend=ray", "execution.tries=20"])
+    found = [run(on_ray.override(["execution.workers=1"]))]
+    with killing_after("Worker", 1, 2) as killed:
+        found.append(run(on_ray.override(["execution.workers=2", "server.shards=2"])))
+    assert killed
+    found.append(resume(rewound(whole, 1)))
+    for name in ("model_sha256", "global", "local", "levels", "megabytes_down", "megabytes_up"):
+        assert [result.summary[name] for result in found] == [whole.summary[name]] * 3, name

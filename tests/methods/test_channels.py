@@ -14,7 +14,8 @@ from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.models.layout import Channels, Labels
 from heterofl_ray.parameter_server import ParameterServer
-from heterofl_ray.submodels.plan import Leading, Picked, Selection
+from heterofl_ray.runner import make_bench, settled
+from heterofl_ray.submodels.plan import Leading, Picked, Selection, SubmodelPlan
 from heterofl_ray.submodels.selectors import Cut, select
 
 CPU = torch.device("cpu")
@@ -113,3 +114,66 @@ def test_with_one_level_they_are_fedavg(tiny: ExperimentConfig, method: str) -> 
     one = tiny.override(["mix=a", "evaluate_every=0"])
     found = run(one.override([f"method={method}"])).summary["model_sha256"]
     assert found == run(one).summary["model_sha256"]
+
+
+RESIDUAL = ("model=preresnet18", "network.hidden=[4,6,8,8]", "mix=a-c")
+
+
+@pytest.mark.parametrize("selection", ["rolling", "random"])
+def test_residual_streams_keep_the_same_channels_throughout(
+    tiny: ExperimentConfig, selection: str, data_root: Path
+) -> None:
+    """Other channels are the leading ones of a model whose channels lie in another order.
+
+    Reordered, it must still compute the same: then whatever adds to a stream, or reads it, has the
+    stream's channels in one order.
+    """
+    config = tiny.override(RESIDUAL)
+    bench = Workbench(config, data_root, CPU)
+    server, (large, small) = ParameterServer(bench), config.levels.levels
+    random = torch.Generator().manual_seed(0)
+    for tensor in server.parameters.values():  # no two channels are alike
+        tensor.add_(torch.rand(tensor.shape, generator=random) / 4)
+    cut = Cut(small, selection, 4, 3 if selection == "random" else None)
+    chosen = select(cut, bench.layout(large), bench.layout(small), bench.streams)
+    widths = {
+        axis.group: axis.width
+        for axes in bench.layout(large).values()
+        for axis in axes
+        if isinstance(axis, Channels)
+    }
+    order = {}
+    for group, width in widths.items():
+        held = held_places(chosen[group], width)
+        order[group] = Picked(torch.tensor([*held, *(set(range(width)) - set(held))]))
+    reordered = SubmodelPlan.of(bench.layout(large), order).extract(server.parameters)
+    assert not torch.equal(reordered["stem.weight"], server.parameters["stem.weight"])
+
+    model = bench.model(large).train()
+    images = torch.randn(5, 1, 8, 8, generator=random)
+    answers = [
+        torch.func.functional_call(model, parameters, (images,))
+        for parameters in (server.parameters, reordered)
+    ]
+    assert torch.allclose(*answers, atol=1e-5)
+
+    first = SubmodelPlan.of(
+        bench.layout(large),
+        select(Cut(small), bench.layout(large), bench.layout(small), bench.streams),
+    ).extract(reordered)
+    for name, tensor in server.cut(cut).items():
+        assert torch.equal(tensor, first[name]), name
+
+
+@pytest.mark.parametrize("method", ["fedrolex", "random", "fjord"])
+def test_residual_models_train_with_other_channels(
+    tiny: ExperimentConfig, method: str, data_root: Path
+) -> None:
+    """Every tensor of them learns."""
+    config = tiny.override([*RESIDUAL, f"method={method}", "evaluate_every=0", "fraction=0.1"])
+    result = run(config)
+    start = ParameterServer(make_bench(settled(config), data_root)).parameters
+    for name, tensor in result.parameters.items():
+        assert torch.isfinite(tensor).all()
+        assert not torch.equal(tensor, start[name]), name
+    assert set(result.summary["levels"]) == {"a", "c"}

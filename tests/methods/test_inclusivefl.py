@@ -246,6 +246,40 @@ def test_only_tensors_of_equal_shape_are_distilled(data_root: Path) -> None:
     assert shapes["optimizer/depth3/distilled/conv.bias"] == (8,)
 
 
+def test_stages_of_unequal_widths_are_distilled_where_they_are_alike(data_root: Path) -> None:
+    """Residual stages of 4, 8, 8 and 12 channels; the small type's top is the second."""
+    config = small(
+        data="digits",
+        model="preresnet18",
+        mix="a-b",
+        network={"hidden": [4, 8, 8, 12]},
+        inclusivefl={"beta": 0.5, "depths": [4, 2]},
+    )
+    server = make_server(data_root, config)
+    before = server.cut(Cut(config.levels["b"]))
+    send(server, config, "a", {0: 0.0, 1: 0.1, 2: 0.2, 3: 0.4, 4: 0.8, "head": 0.0}, 1)
+    server.commit(1)
+    start = "optimizer/depth4/distilled/"
+    momenta = {name.removeprefix(start): tensor for name, tensor in server._momenta.items()}
+    # what reads the stage below: 4 channels in the second stage, 8 in the third
+    narrow = [name for name in momenta if name.startswith(("block0.norm1", "block0.conv1"))]
+    narrow.append("block0.shortcut.weight")
+    assert len(narrow) == 4
+    for name, tensor in momenta.items():
+        mean = 0.2 if name in narrow else (0.2 + 0.4) / 2  # never of the fourth stage's 12
+        assert (tensor - mean).abs().max() < 1e-6, name
+
+    # the small type's clients change nothing, so its top moves by the momentum alone
+    send(server, config, "b", {0: 0.0, 1: 0.0, 2: 0.0, "head": 0.0}, 1)
+    server.commit(2)
+    after = server.cut(Cut(config.levels["b"]))
+    places = server._type(config.levels["b"]).places
+    for name, tensor in before.items():
+        if name in places and places[name].block == 2:
+            step = Adam()(BETA * float(momenta[places[name].name].mean()))
+            assert (after[name] - tensor - step).abs().max() < 1e-6, name
+
+
 class _Apart(SubGlobalModels):
     """No distillation: no type knows another."""
 
@@ -270,7 +304,7 @@ def test_beta_0_is_no_distillation_bit_for_bit(monkeypatch: pytest.MonkeyPatch) 
     [
         {},
         {"data": "entities", "partition": "classes:2"},
-        {"data": "digits", "model": "preresnet18", "network": {"hidden": [8, 8, 8, 8]}},
+        {"data": "digits", "model": "preresnet18", "network": {"hidden": [4, 8, 8, 12]}},
         {**CONV, "mix": "a-b-c-d-e", "partition": "classes:2"},
         {"data": "digits", "model": "mlp", "network": {"hidden": [8, 8]}},
         {"data": "pydocs", "model": "transformer", "fraction": 0.1},

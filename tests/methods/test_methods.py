@@ -19,13 +19,11 @@ from heterofl_ray.parameter_server import ParameterServer
 from heterofl_ray.result import RunResult
 from heterofl_ray.runner import make_backend, make_bench, settled
 from heterofl_ray.simulation import RoundRecord
+from heterofl_ray.state import fingerprint, flat
 from heterofl_ray.submodels.levels import assign_levels, sample_cohort
 from heterofl_ray.submodels.selectors import Cut
 
-OURS = [
-    "heterofl", "fedavg", "standalone", "lg-fedavg", "alllarge", "allsmall", "dropweak", "local",
-    "fedprox", "fedrolex", "random", "fjord",
-]  # fmt: skip
+OURS = [name for name, where in METHODS.items() if isinstance(where, str)]
 
 
 def of(config: ExperimentConfig, method: str, *overrides: str) -> RunResult:
@@ -47,17 +45,24 @@ def records(config: ExperimentConfig, root: Path) -> list[RoundRecord]:
         backend.close()
 
 
-def test_these_are_ours() -> None:
-    assert set(OURS) <= set(METHODS)
-
-
 @pytest.mark.parametrize("method", OURS)
 def test_each_runs_on_the_embedded_digits_as_it_is(method: str) -> None:
-    small = ("rounds=2", "local_epochs=1", "network.hidden=[8,8]", "evaluate_every=0")
+    """With as many levels, blocks and participants as the preset has; only less of each."""
+    small = (
+        "rounds=2", "local_epochs=1", "network.hidden=[4,8,8,8]", "evaluate_every=0",
+        "fedmd.pretrain_epochs=1", "fedmd.private_epochs=1", "fedmd.revisit_epochs=1",
+    )  # fmt: skip
     result = of(presets.digits_dynamic(), method, *small)
     assert 0 <= result.summary["global"]["accuracy"] <= 100
     again = RunResult.open(Path(result.summary["run_dir"]))
     assert again.summary["model_sha256"] == result.summary["model_sha256"]
+
+
+def test_five_levels_of_the_digits_preset_have_depths_of_their_own() -> None:
+    """Four blocks for five levels: the two largest are one device type."""
+    levels = settled(presets.digits_dynamic().override(["method=inclusivefl"])).levels.levels
+    assert {level.name: level.depth for level in levels} == {"a": 4, "b": 4, "c": 3, "d": 2, "e": 1}
+    assert {level.rate for level in levels} == {1.0}
 
 
 @pytest.mark.parametrize("method", ["lg-fedavg", "random", "fjord", "fedprox"])
@@ -273,3 +278,38 @@ def test_every_optimiser_is_another_run_and_none_is_none(tiny: ExperimentConfig)
     plain = run(quick)
     for name, tensor in plain.parameters.items():
         assert torch.allclose(result.parameters[name], tensor, rtol=1e-3, atol=1e-4)
+
+
+KINDS = ("none", "avgm", "adam", "yogi")
+NOTHING_SHARED = ("standalone", "local")
+
+
+def trained(config: ExperimentConfig, root: Path) -> tuple[str, str]:
+    """What the server and the clients have after the last round, untested."""
+    config = settled(config)
+    bench = make_bench(config, root)
+    backend = make_backend(bench)
+    try:
+        parameters, clients = resolve(config.method)(bench, backend).final()
+    finally:
+        backend.close()
+    return fingerprint(parameters), fingerprint(flat(clients))
+
+
+@pytest.mark.parametrize("method", [name for name in OURS if name != "fedmd"])
+def test_every_method_takes_every_server_optimiser(
+    tiny: ExperimentConfig, method: str, data_root: Path
+) -> None:
+    """All but FedMD, which has no model at the server and refuses them (`test_fedmd`)."""
+    config = tiny.override([f"method={method}", "network.hidden=[4,4]", "clients=60"])
+    found = {
+        kind: trained(config.override([f"server.optimizer={kind}"]), data_root) for kind in KINDS
+    }
+    servers = {server for server, _ in found.values()}
+    if method in NOTHING_SHARED:
+        assert len(set(found.values())) == 1, "there is nothing to optimise"
+    elif method == "inclusivefl":
+        assert len(servers) == 3
+        assert found["none"] == found["adam"], "the paper's is its own"
+    else:
+        assert len(servers) == len(KINDS)
