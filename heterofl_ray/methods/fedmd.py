@@ -10,8 +10,10 @@ Where we differ from the paper's text, or it leaves something open:
 - pre-training ends by the loss on a tenth of the public examples (`fedmd.patience`);
 - with ``fedmd.fraction`` below 1 only the participants that a round draws communicate and digest
   in it (an extension). Transfer learning is for all, before the first round;
-- the pooled bound is the same pre-trained model after as many passes over all participants'
-  private examples together as the participant makes over its own.
+- the pooled bound is the same pre-trained model after ``fedmd.private_epochs`` passes over all
+  participants' private examples together, as transfer learning makes over the participant's own:
+  so many times more steps as there are more examples. It has no rounds, so that what a participant
+  learns from public examples in rounds may take it beyond.
 
 A participant is a client, and its model a level of its own (p0, p1, …), so that histories and
 reports have its scores. The global score is the mean over participants; with it come their
@@ -129,7 +131,12 @@ class FedMD(Simulation):
             "local_epochs": own.revisit_epochs,
             "batch_size": own.revisit_batch,
             "lr": own.lr,
-            "optimizer": {"name": "adam", "weight_decay": 0.0, "clip_norm": 0.0},
+            "optimizer": {
+                "name": "adam",
+                "weight_decay": 0.0,
+                "clip_norm": 0.0,
+                "milestones": [],
+            },
             "loss": {"masked": "off"},
         }
         return super().settle(config.merge(changes))

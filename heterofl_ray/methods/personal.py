@@ -9,7 +9,8 @@
 
 A client's layers have one width, so a client keeps one level for the whole run: with
 ``assignment=dynamic`` it is drawn once. In a round the cohort trains, so that clients do as much
-work as in any other method. Shared layers are averaged over clients of all levels that hold them.
+work as in any other method. Shared layers are averaged over clients of all levels that hold them;
+standalone and local share none, so a server's optimiser has nothing to do in them.
 
 Only clients that took part so far have a model to test: what the client keeps, with the newest
 shared layers. The Local score is each client's model on the client's own part of the test set. The

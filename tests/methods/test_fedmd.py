@@ -274,6 +274,13 @@ def test_a_settled_config_stays_as_it_is() -> None:
     assert (once.optimizer.name, once.local_epochs, once.batch_size) == ("adam", 4, 5)
 
 
+def test_the_rate_of_a_preset_for_other_methods_does_not_fall() -> None:
+    base = presets.mnist_dynamic()
+    assert base.learning_rate(1) > base.learning_rate(base.rounds)
+    own = settled(base.override(["method=fedmd"]))
+    assert {own.learning_rate(t) for t in (1, 101, own.rounds)} == {own.fedmd.lr}
+
+
 @pytest.mark.parametrize(
     ("overrides", "why"),
     [
