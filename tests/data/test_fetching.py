@@ -133,6 +133,22 @@ def test_offline_one_sentence_says_what_to_put_where(
     assert list((root / "raw/ptb").iterdir()) == []
 
 
+def test_a_file_that_is_there_but_not_as_published_is_told_of(
+    root: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, f"{server}/gone")
+    mine = root / "raw/ptb/ptb.train.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(b"packed again")
+    with pytest.raises(DataError) as caught:
+        fetching.fetch("ptb", root)
+    said = str(caught.value)
+    assert "is not as published, its md5 differs" in said
+    assert f"data import {mine.parent} --name ptb" in said
+    assert "yourself" not in said
+    assert mine.read_bytes() == b"packed again"
+
+
 def test_what_cannot_be_fetched(root: Path) -> None:
     with pytest.raises(DataError, match="digits is embedded: there is nothing to download"):
         fetching.fetch("digits", root)

@@ -61,11 +61,14 @@ def _fetch_one(remote: Remote, target: Path, name: str) -> None:
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             reasons.append(f"{url}: {reason or type(error).__name__}")
+    failed = f"{remote.name} cannot be downloaded ({'; '.join(reasons)})"
+    if target.is_file():
+        raise DataError(
+            f"{failed}; the one in {target.parent} is not as published, its md5 differs: "
+            f"if you trust it, 'heterofl-ray data import {target.parent} --name {name}' takes it"
+        )
     wanted = ", ".join(other.name for other in SOURCES[name].remote)
-    raise DataError(
-        f"{remote.name} cannot be downloaded ({'; '.join(reasons)}); "
-        f"put {wanted} into {target.parent} yourself, or try again"
-    )
+    raise DataError(f"{failed}; put {wanted} into {target.parent} yourself, or try again")
 
 
 def _download(url: str, file: IO[bytes], advance: Advance) -> None:
