@@ -22,6 +22,7 @@ from heterofl_ray.clients.trainers.ordered_dropout import OrderedDropoutTrainer,
 from heterofl_ray.clients.trainers.proximal import ProximalTrainer
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.errors import ConfigError
 from heterofl_ray.methods.one_size import Largest
 from heterofl_ray.simulation import Simulation
 from heterofl_ray.submodels.plan import SubmodelPlan
@@ -61,6 +62,17 @@ class OrderedDropoutJob(TrainJob):
 
 class Fjord(Simulation):
     trainers = ("plain",)
+
+    @classmethod
+    def check(cls, bench: Workbench) -> None:
+        """Refuse to distil answers that are numbers: there is no choice among labels in them."""
+        share, config = bench.config.fjord.distillation, bench.config
+        if share and bench.data.dataset.info.target == "number":
+            raise ConfigError.of(
+                "fjord.distillation",
+                share,
+                f"must be 0 for data={config.data}, whose answers are numbers and not labels",
+            )
 
     @classmethod
     def example_flops(

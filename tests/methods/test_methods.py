@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from heterofl_ray import presets, run
+from heterofl_ray.cli import main
 from heterofl_ray.clients.jobs import TrainJob
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
@@ -255,6 +256,18 @@ def test_a_trainer_that_does_not_know_the_step_is_refused(
     config = tiny.override([f"method={method}", f"execution.trainer={trainer}"])
     with pytest.raises(ConfigError, match=rf"execution\.trainer=.*method={method} is for {valid}"):
         run(config)
+
+
+def test_numbers_are_not_distilled(tmp_path: Path, data_root: Path) -> None:
+    rows = "".join(f"so many\tas {n % 6}\t{n % 6}.0\n" for n in range(60))
+    for part in ("train", "dev"):
+        (tmp_path / f"{part}.tsv").write_text("sentence1\tsentence2\tscore\n" + rows)
+    assert main(["data", "import", str(tmp_path), "--name", "amounts"]) == 0
+    small = ["data=amounts", "model=encoder", "method=fjord", "mix=a-b", "clients=4"]
+    config = settled(ExperimentConfig().override(small))
+    make_bench(config, data_root)
+    with pytest.raises(ConfigError, match=r"fjord\.distillation=0\.5 .*0 for data=amounts, whose"):
+        make_bench(config.override(["fjord.distillation=0.5"]), data_root)
 
 
 def test_fjords_flops_are_the_mean_over_the_widths_it_draws(tiny: ExperimentConfig) -> None:

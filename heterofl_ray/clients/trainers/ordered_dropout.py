@@ -5,7 +5,8 @@ but keeps its momentum and its weight decay.
 
 With distillation ``a`` above 0 a step's loss is that of the client's full width, plus (1 - a) times
 the drawn width's, plus a T² KL(full width's answers | drawn width's) at temperature T; the full
-width is not taught by the narrow one.
+width is not taught by the narrow one. Answers are those that the loss asks for: of tagged words and
+not of what pads them, and among the labels that the client holds.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from heterofl_ray.clients.losses import Objective
+from heterofl_ray.clients.losses import Objective, masked_cross_entropy
 from heterofl_ray.clients.trainers.base import Batch, lower
 from heterofl_ray.clients.trainers.plain import PlainTrainer
+from heterofl_ray.data.sequence_draft import IGNORED
 from heterofl_ray.method_settings import FjordConfig
 from heterofl_ray.submodels.plan import SubmodelPlan
 
@@ -68,8 +70,21 @@ class OrderedDropoutTrainer(PlainTrainer):
             return objective(answers, targets)
         taught = own.outputs(parameters, inputs, self.precision)
         narrow = (1 - share) * objective(answers, targets)
-        match_ = distillation(answers, taught.detach(), self.method.temperature)
-        return objective(taught, targets) + narrow + share * match_
+        said, wanted = (asked(each, targets, objective) for each in (answers, taught.detach()))
+        distance = distillation(said, wanted, self.method.temperature)
+        return objective(taught, targets) + narrow + share * distance
+
+
+def asked(answers: Tensor, targets: Tensor, objective: Objective) -> Tensor:
+    """A row for each position that has a target, of the labels that the client holds.
+
+    (With a sliced vocabulary there are no others.)
+    """
+    answers = answers[targets != IGNORED]
+    absent = objective.client
+    if objective.function is not masked_cross_entropy or absent is None:
+        return answers
+    return answers[:, ~absent]
 
 
 def distillation(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:

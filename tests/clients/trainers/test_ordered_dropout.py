@@ -18,6 +18,7 @@ from heterofl_ray.clients.trainers.ordered_dropout import (
 from heterofl_ray.clients.trainers.plain import PlainTrainer
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.data.sequence_draft import IGNORED
 from heterofl_ray.method_settings import FjordConfig
 from heterofl_ray.models.layers import assign, parameters_of
 from heterofl_ray.parameter_server import ParameterServer
@@ -125,3 +126,54 @@ def test_a_taught_step_trains_both_widths_and_the_teacher_is_not_taught(
     for name, leaf in again.items():
         assert leaf.grad is not None
         assert torch.allclose(found[name], leaf.grad, rtol=1e-5, atol=1e-7)  # type: ignore[arg-type]
+
+
+class Says(Width):
+    """A width that gives these answers, whatever it is asked."""
+
+    def __init__(self, answers: torch.Tensor) -> None:
+        super().__init__(torch.nn.Module(), SubmodelPlan({}))
+        object.__setattr__(self, "answers", answers.requires_grad_())
+
+    def outputs(self, *_: object) -> torch.Tensor:
+        return self.answers  # type: ignore[attr-defined, no-any-return]
+
+
+def taught(
+    wanted: list[object], said: list[object], targets: list[object], objective: Objective
+) -> tuple[float, torch.Tensor]:
+    """The loss of a narrow step that is distillation alone, and its slope in what was said."""
+    widths = [Says(torch.tensor(answers)) for answers in (wanted, said)]
+    trainer = OrderedDropoutTrainer(
+        SGD, widths=widths, random=Drawn([1]), method=FjordConfig(distillation=1.0)
+    )
+    loss = trainer.loss(torch.nn.Module(), objective, torch.zeros(1), torch.tensor(targets))
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss.item(), widths[1].answers.grad  # type: ignore[attr-defined]
+
+
+LN3 = math.log(3.0)
+APART = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)
+"""From the answers (ln 3, 0), three quarters and a quarter, to (0, 0), halves."""
+
+
+def test_what_pads_tagged_words_is_not_distilled() -> None:
+    """One word with a tag, one without: only the first is in the loss and in the mean."""
+    wanted, said = [[[LN3, 0.0], [0.0, 9.0]]], [[[0.0, 0.0], [9.0, 0.0]]]
+    loss, slope = taught(wanted, said, [[0, IGNORED]], Objective.masked(None, 2, CPU))
+    assert loss == pytest.approx(-math.log(0.75) + APART, rel=1e-6)
+    assert slope[0, 1].tolist() == [0.0, 0.0]
+    assert slope[0, 0].tolist() == pytest.approx([-0.25, 0.25])  # halves less what is wanted
+
+
+def test_labels_that_a_client_lacks_are_not_distilled() -> None:
+    """Label 2 is absent: 0 in the loss, which then has 1 + 3 + 1 below, and not taught at all."""
+    wanted, said = [[LN3, 0.0, 9.0]], [[0.0, 0.0, -9.0]]
+    held = torch.tensor([0, 1])
+    loss, slope = taught(wanted, said, [0], Objective.masked(held, 3, CPU))
+    assert loss == pytest.approx(-math.log(3 / 5) + APART, rel=1e-6)
+    assert slope.tolist() == [pytest.approx([-0.25, 0.25, 0.0])]
+    # a client that has only the rows of its own words gets the very same
+    rows = taught([wanted[0][:2]], [said[0][:2]], [0], Objective.sliced(1, CPU))
+    assert rows[0] == pytest.approx(loss, rel=1e-6)
+    assert torch.allclose(rows[1], slope[:, :2])
