@@ -91,6 +91,18 @@ class LGConfig(Checked):
     )
     head: int = setting(1, "last layers that make up the head", low=1)
     warmup: int = setting(0, "first rounds in which all layers are averaged, as FedAvg does", low=0)
+    start: str = setting(
+        "",
+        "a finished run's folder, or its model.safetensors, whose model it begins from; empty: new",
+        runtime=True,
+    )
+    start_sha256: str = setting(
+        "", "the model_sha256 that the model of lg.start must have; empty: what it has"
+    )
+
+    def _check_together(self) -> None:
+        if self.start_sha256 and not self.start:
+            raise ConfigError.of("lg.start_sha256", self.start_sha256, "lg.start names no model")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 - lg-fedavg: P. P. Liang et al., "Think Locally, Act Globally: Federated Learning with Local and
   Global Representations", 2020. The layers below the head stay with the client and the head is
-  averaged; ``lg.private=head`` is the reverse. ``lg.warmup`` rounds of FedAvg may come first;
+  averaged; ``lg.private=head`` is the reverse. It may begin with ``lg.warmup`` rounds of FedAvg, or
+  from the model of a run that is there (``lg.start``);
 - standalone: that paper's (and HeteroFL's) baseline without any communication. Every client trains
   the largest level of the mix by itself;
 - local: InclusiveFL's. The same, but every client trains the level that it can afford.
@@ -31,6 +32,7 @@ from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.evaluation import ClientModel, Evaluation, evaluate_clients
+from heterofl_ray.methods.starting import StartedServer, read_start, settle_start
 from heterofl_ray.mixes import Level
 from heterofl_ray.models.layout import Layout
 from heterofl_ray.simulation import Simulation
@@ -83,10 +85,17 @@ class Standalone(Local):
 
 class LGFedAvg(Local):
     averages = True
+    server = StartedServer
+
+    @classmethod
+    def settle(cls, config: ExperimentConfig) -> ExperimentConfig:
+        return super().settle(settle_start(config))
 
     @classmethod
     def check(cls, bench: Workbench) -> None:
         _lg_names(bench)
+        if bench.config.lg.start:
+            read_start(bench)
 
     @cached_property
     def private(self) -> frozenset[str]:

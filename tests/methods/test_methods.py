@@ -9,6 +9,7 @@ import torch
 
 from heterofl_ray import presets, run
 from heterofl_ray.cli import main
+from heterofl_ray.clients.group_sum import GroupUpdate
 from heterofl_ray.clients.jobs import TrainJob
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
@@ -178,14 +179,25 @@ def test_a_run_of_personal_models_gives_no_global_model(tiny: ExperimentConfig) 
 
 
 def test_lg_fedavg_shares_the_head_or_all_but_the_head(
-    tiny: ExperimentConfig, data_root: Path
+    tiny: ExperimentConfig, data_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Seen in what the server is sent, in its model, in what clients keep and in the bytes."""
     config = tiny.override(["method=lg-fedavg", "rounds=2", "fraction=1.0", "clients=4"])
     head = {"classifier.weight", "classifier.bias"}
     start = ParameterServer(make_bench(config, data_root)).parameters
+    sent: list[set[str]] = []
+    accumulate = ParameterServer.accumulate
+
+    def noting(self: ParameterServer, update: GroupUpdate) -> None:
+        sent.append(set(update.sums))
+        accumulate(self, update)
+
+    monkeypatch.setattr(ParameterServer, "accumulate", noting)
     for split in ("representation", "head"):
+        sent.clear()
         result = run(config.override([f"lg.private={split}"]))
         shared = {name for name in start if (name in head) == (split == "representation")}
+        assert sent == [shared] * (2 * 4)  # rounds of four clients
         assert {n for n, t in result.parameters.items() if not torch.equal(t, start[n])} == shared
         assert all(set(state) == set(start) - shared for state in result.clients.values())
         moved = result.history.to_pylist()
