@@ -31,6 +31,7 @@ ALONE = {
     "data-pipeline": "benchmarks.data_pipeline",
     "population": "benchmarks.population",
     "tracking": "benchmarks.tracking",
+    "methods": "benchmarks.methods",
 }
 ON_RAY = {
     "rounds": "benchmarks.rounds",
