@@ -113,11 +113,16 @@ class ParameterServer:
 
 def spread(layout: Layout, shards: int) -> list[list[str]]:
     """Names of a model's tensors in ``shards`` parts of nearly equal size, largest first."""
-    sizes = {name: math.prod(axis.width for axis in axes) for name, axes in layout.items()}
+    elements = sizes(layout)
     parts: list[list[str]] = [[] for _ in range(shards)]
     filled = [0] * shards
-    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
+    for name in sorted(elements, key=lambda name: (-elements[name], name)):
         least = filled.index(min(filled))
         parts[least].append(name)
-        filled[least] += sizes[name]
+        filled[least] += elements[name]
     return parts
+
+
+def sizes(layout: Layout) -> dict[str, int]:
+    """Elements of each of a model's tensors."""
+    return {name: math.prod(axis.width for axis in axes) for name, axes in layout.items()}

@@ -67,6 +67,10 @@ class ClientReport:
     bounded: bool = False
     """Whether its update was longer than the bound and was scaled down."""
 
+    @property
+    def sent_back(self) -> int:
+        return self.moved if self.returned is None else self.returned
+
 
 @contextmanager
 def naming(client: int, level: Level, round_number: int) -> Iterator[None]:

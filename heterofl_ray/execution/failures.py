@@ -38,3 +38,7 @@ def decide(loss: Loss, tries: int, most: int) -> Decision:
 
 class ServerLost(RunFailed):
     """The parameter server is gone; the round must be done again from the last committed state."""
+
+
+class ObjectsLost(ServerLost):
+    """What was to be read went down with its node, or cannot be had in time."""

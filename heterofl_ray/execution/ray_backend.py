@@ -6,7 +6,10 @@ sums go between the servers and the workers through the object store.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import ray
@@ -21,19 +24,35 @@ from heterofl_ray.errors import RunFailed
 from heterofl_ray.execution import cluster
 from heterofl_ray.execution.actors import Place, Server, Setup, Worker
 from heterofl_ray.execution.backend import Clients, Kept, State, TestWork, TrainWork
-from heterofl_ray.execution.failures import Loss, ServerLost
+from heterofl_ray.execution.failures import Loss, ObjectsLost, ServerLost
 from heterofl_ray.execution.ray_batch import RayBatch, raise_first
 from heterofl_ray.execution.ray_pool import Pool, Task
+from heterofl_ray.execution.ray_servers import Parts, Servers
+from heterofl_ray.execution.ray_waiting import LOOK_SECONDS, Every, fetch, is_gone
 from heterofl_ray.execution.ray_writer import Writer
-from heterofl_ray.execution.scheduling import CostEstimate
+from heterofl_ray.execution.scheduling import CostEstimate, InOrder
 from heterofl_ray.execution.transport import register_tensors
 from heterofl_ray.models import registry
-from heterofl_ray.parameter_server import ParameterServer, spread
+from heterofl_ray.parameter_server import ParameterServer, sizes, spread
 from heterofl_ray.state import ClientState
 from heterofl_ray.submodels.selectors import Cut
 
-Parts = list[ray.ObjectRef]
-"""One reference for each server."""
+EARLY_MODELS = 4
+"""For each worker: how many whole models' worth of updates may wait for their turn."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """An update on its way to a server."""
+
+    number: int
+    shard: int
+    part: ray.ObjectRef
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() - self.since > LOOK_SECONDS
 
 
 class RayBackend:
@@ -46,6 +65,7 @@ class RayBackend:
         register_tensors()
         layout = bench.layout(config.levels.largest)
         shards = min(config.server.shards, len(layout)) if server.divisible else 1
+        self._elements = sum(sizes(layout).values())
         self._setup = Setup(
             config,
             bench.data_root,
@@ -62,16 +82,14 @@ class RayBackend:
         """What clients keep from the round under way."""
         self._updates = 0
         self._shipment: list[ray.ObjectRef] = []
-        self._writer = Writer()
-        self._places: list[Place] = []
-        self._servers: list[Any] = []
-        self._pool = Pool(
-            self._hire, self._wanted, config.execution.tries, config.execution.patience
-        )
+        self._tries, self._patience = config.execution.tries, config.execution.patience
+        self._pool = Pool(self._hire, self._wanted, self._tries, self._patience)
+        self._servers = Servers(self._start_servers, self._pool.turn, self._patience)
+        self._writer = Writer(self._servers.wait_for)
         try:
-            self._servers = self._start_servers()
+            self._servers.replace()
             self._pool.fit()
-            self._with_servers(lambda: self._load(0, State([])))
+            self._servers.keep_up(lambda: self._load(0, State([])), self._tries)
         except BaseException:
             self.close()
             raise
@@ -107,23 +125,6 @@ class RayBackend:
             self._shipment.append(ray.put(parcels))
         return self._shipment
 
-    def _with_servers(self, use: Callable[[], None]) -> None:
-        """Have living servers and ``use`` them; they may die while they start, too."""
-        for _ in range(1 + self._bench.config.execution.tries):
-            try:
-                self._places = self.server_places()
-                use()
-                return
-            except ServerLost as error:
-                reason = error
-                self._replace_servers()
-        raise RunFailed(f"the parameter server cannot be kept up: {reason}")
-
-    def _replace_servers(self) -> None:
-        for server in self._servers:
-            ray.kill(server)
-        self._servers = self._start_servers()
-
     @property
     def workers(self) -> int:
         return len(self._pool.places())
@@ -132,51 +133,40 @@ class RayBackend:
         return self._pool.places()
 
     def server_places(self) -> list[Place]:
-        return self._ask(lambda server: server.place.remote())
-
-    def _ask(self, call: Callable[[Any], ray.ObjectRef]) -> list[Any]:
-        """Answers of all servers."""
-        try:
-            answers: list[Any] = ray.get([call(server) for server in self._servers])
-            return answers
-        except RayActorError as error:
-            raise ServerLost(str(error)) from None
-
-    def _ask_for_parts(self, call: Callable[[Any], Sequence[ray.ObjectRef]]) -> Parts:
-        """References to what each server returns behind its small answer."""
-        answers = [call(server) for server in self._servers]
-        try:
-            ray.get([answer for answer, _ in answers])
-        except RayActorError as error:
-            raise ServerLost(str(error)) from None
-        return [part for _, part in answers]
+        self._servers.find()
+        return self._servers.places
 
     # ---- a round ----------------------------------------------------------------------------
 
     def cut(self, cut: Cut) -> Parts:
-        return self._ask_for_parts(lambda server: server.cut.options(num_returns=2).remote(cut))
+        return self._servers.ask_for_parts(
+            f"the sub-model of level {cut.level.name}",
+            lambda server: server.cut.options(num_returns=2).remote(cut),
+        )
 
     def train(
         self, work: Sequence[TrainWork], meanwhile: Callable[[], None] | None = None
     ) -> list[ClientReport]:
         self._pool.fit()
-        self._ask(lambda server: server.begin.remote())
+        self._servers.ask("the server to begin a round", lambda server: server.begin.remote())
         examples = self._bench.data.examples
+        order = InOrder(EARLY_MODELS * max(1, self.workers) * self._elements)
         tasks = [
             Task(
                 "train",
                 job,
                 (*slices, *states),
-                returns=1 + len(self._servers) + job.keeps,
+                returns=1 + len(self._servers.actors) + job.keeps,
                 cost=self._cost.of(job.level, sum(examples(client) for client in job.clients)),
                 level=job.level.name,
+                may_start=partial(order.may_start, number),
             )
-            for job, slices, *states in work
+            for number, (job, slices, *states) in enumerate(work)
         ]
         self._updates = len(tasks)
         self._pool.submit(tasks)
         try:
-            self._add_up(tasks, meanwhile)
+            self._add_up(tasks, order, meanwhile)
         except BaseException:
             self._pool.abandon(tasks)
             raise
@@ -191,14 +181,17 @@ class RayBackend:
             self._cost.learn(report)
         return reports
 
-    def _add_up(self, tasks: Sequence[Task], meanwhile: Callable[[], None] | None) -> None:
+    def _add_up(
+        self, tasks: Sequence[Task], order: InOrder, meanwhile: Callable[[], None] | None
+    ) -> None:
         """Send each finished task's sum to the servers until all are counted.
 
         A sum may be lost with the node that held it before a server has read it; then its task is
         run again. The servers see to the order and that none counts twice.
         """
-        sent: dict[ray.ObjectRef, tuple[int, int]] = {}
-        shards = len(self._servers)
+        sent: dict[ray.ObjectRef, Sent] = {}
+        servers, look = self._servers.actors, Every(LOOK_SECONDS)
+        shards = len(servers)
         missing = {(n, shard) for n in range(len(tasks)) for shard in range(shards)}
         under_way: set[int] = set()
         while missing:
@@ -206,13 +199,17 @@ class RayBackend:
                 if task.done and number not in under_way:
                     under_way.add(number)
                     self._pool.learn_memory(task.result)
+                    order.done(number, max(r.sent_back for r in task.result))
                     for shard, part in enumerate(task.references[:shards]):
                         if (number, shard) in missing:
-                            answer = self._servers[shard].accumulate.remote(number, part)
-                            sent[answer] = (number, shard)
-            for answer in self._pool.turn(list(sent)):
-                number, shard = sent.pop(answer)
-                task = tasks[number]
+                            answer = servers[shard].accumulate.remote(number, part)
+                            sent[answer] = Sent(number, shard, part)
+            self._servers.feel()
+            if look.is_due() and is_gone(late.part for late in sent.values() if late.is_late):
+                raise ObjectsLost("an update is on no living node")
+            for answer in self._pool.turn(list(sent), "the server to add updates"):
+                update = sent.pop(answer)
+                number, shard, task = update.number, update.shard, tasks[update.number]
                 if self._was_counted(answer):
                     missing.discard((number, shard))
                     if not any((number, other) in missing for other in range(shards)):
@@ -220,6 +217,7 @@ class RayBackend:
                         task.references = task.references[shards:]
                 elif (number, shard) in missing and task.done:
                     under_way.discard(number)
+                    order.lost(number)
                     self._pool.again(task, Loss.RESULT_LOST)
             raise_first(tasks)
             if meanwhile is not None:
@@ -240,8 +238,9 @@ class RayBackend:
         return True
 
     def commit(self, round_number: int) -> State:
-        parts = self._ask_for_parts(
-            lambda server: server.commit.options(num_returns=2).remote(round_number, self._updates)
+        parts = self._servers.ask_for_parts(
+            f"the server to commit round {round_number}",
+            lambda server: server.commit.options(num_returns=2).remote(round_number, self._updates),
         )
         new = {client: ClientState(round_number, kept) for client, kept in self._new.items()}
         self.state = State(parts, {**self.state.clients, **new})
@@ -261,23 +260,21 @@ class RayBackend:
         return RayBatch(self._pool, tasks)
 
     def pool(self, moments: Sequence[ray.ObjectRef]) -> ray.ObjectRef:
-        answer, total = self._servers[0].pool.options(num_returns=2).remote(*moments)
+        answer, total = self._servers.actors[0].pool.options(num_returns=2).remote(*moments)
+        self._servers.wait_for([answer], "statistics to be pooled", moments)
         if not self._was_counted(answer):
             raise ServerLost("statistics were lost on their way to the server")
         return total
 
     def fetch(self, handle: ray.ObjectRef) -> Any:
-        try:
-            return ray.get(handle)
-        except RayError as error:
-            raise ServerLost(str(error)) from None
+        return fetch(handle, self._patience)
 
     # ---- states -----------------------------------------------------------------------------
 
     def keep(self, state: State, write: Callable[..., None], *arguments: Any) -> None:
         """Write on the driver's machine; the driver does not wait for it."""
         here = ray.get_runtime_context().get_node_id()
-        near = self._servers[0] if self._places[0].node == here else None
+        near = self._servers.actors[0] if self._servers.places[0].node == here else None
         self._writer.start(near, here, (write, arguments, state.clients, *state.server))
 
     def kept(self, wait: bool) -> str | None:
@@ -287,31 +284,35 @@ class RayBackend:
         self, round_number: int, parameters: Mapping[str, Tensor], clients: Clients
     ) -> None:
         state = _put(parameters, clients)
-        self._with_servers(lambda: self._load(round_number, state))
+        self._servers.keep_up(lambda: self._load(round_number, state), self._tries)
 
     def recover(self) -> None:
-        self._with_servers(self._reload)
+        self._servers.keep_up(self._reload, self._tries)
 
     def _reload(self) -> None:
         """Give the servers the last state, or an older one if that is gone."""
         try:
             self._load(self.committed, self.state)
-        except RayError:
+        except (RayError, ObjectsLost):
             # The state went down with its node. What is on disk is older, or there is nothing
             # yet and the new servers' initial model is it: rounds are done again from there.
+            # New servers in any case: these may still be waiting for what is lost.
+            self._servers.replace()
+            self._servers.find()
             older = self.fallback() if self.fallback is not None else None
-            if older is None:
-                self._replace_servers()
-                self._load(0, State([]))
-            else:
-                self._load(older[0], _put(*older[1:]))
+            number, state = (0, State([])) if older is None else (older[0], _put(*older[1:]))
+            self._load(number, state)
 
     def _load(self, round_number: int, state: State) -> None:
         if state.server:
             held = [kept.tensors for kept in state.clients.values()]
-            self._ask(lambda server: server.see.remote(*held))  # first: all of it or nothing
-            self._ask(lambda server: server.load.remote(*state.server))
-        loaded = self._ask_for_parts(lambda server: server.state.options(num_returns=2).remote())
+            # first: all of it or nothing
+            self._servers.ask("clients' states", lambda server: server.see.remote(*held), held)
+            parts = state.server
+            self._servers.ask("the state", lambda server: server.load.remote(*parts), parts)
+        loaded = self._servers.ask_for_parts(
+            "the server's state", lambda server: server.state.options(num_returns=2).remote()
+        )
         self.committed, self.state = round_number, State(loaded, state.clients)
 
     def parameters(self) -> dict[str, Tensor]:
@@ -327,12 +328,11 @@ class RayBackend:
         return {client: self.fetch(kept.tensors) for client, kept in self.state.clients.items()}
 
     def close(self) -> None:
+        self._pool.close()
         try:
             self._writer.outcome(wait=True)
         finally:
-            self._pool.close()
-            for server in self._servers:
-                ray.kill(server)
+            self._servers.close()
             if self._started:
                 ray.shutdown()
 

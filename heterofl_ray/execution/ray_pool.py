@@ -23,15 +23,15 @@ from ray.exceptions import (
 )
 
 from heterofl_ray.clients.jobs import ClientReport
-from heterofl_ray.errors import ClientError, GpuFull, Interrupted, RunFailed
+from heterofl_ray.errors import ClientError, GpuFull, RunFailed
 from heterofl_ray.execution.actors import Place
-from heterofl_ray.execution.failures import Decision, Loss, ServerLost, decide
+from heterofl_ray.execution.failures import Decision, Loss, ObjectsLost, decide
+from heterofl_ray.execution.ray_waiting import LOOK_SECONDS, SAY_SECONDS, Every, is_gone, ready
 from heterofl_ray.execution.scheduling import admits
 
 logger = logging.getLogger(__name__)
 
 TURN_SECONDS = 1.0
-SAY_AFTER_SECONDS = 30.0
 
 
 @dataclass(eq=False)
@@ -52,6 +52,7 @@ class Task:
     result: Any = None
     references: Sequence[ray.ObjectRef] = ()
     """What it returned besides its result; stays in the object store."""
+    may_start: Callable[[], bool] = lambda: True
 
 
 @dataclass(eq=False)
@@ -62,6 +63,10 @@ class Started:
     answer: ray.ObjectRef
     rest: Sequence[ray.ObjectRef]
     since: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.since
 
 
 @dataclass(eq=False)
@@ -97,7 +102,8 @@ class Pool:
         self._seats: list[Seat] = []
         self._queue: list[Task] = []
         self._last_event = time.monotonic()
-        self._said = self._last_event
+        self._say = Every(SAY_SECONDS)
+        self._look = Every(LOOK_SECONDS)
         self._stillborn = 0
         """Workers that died before they were ready, since one last was."""
         self.memory: dict[str, int] = {}
@@ -138,7 +144,7 @@ class Pool:
     def submit(self, tasks: Sequence[Task]) -> None:
         self._queue += tasks
         self._queue.sort(key=lambda task: -task.cost)
-        self._last_event = self._said = time.monotonic()
+        self._note_event()
 
     def abandon(self, tasks: Sequence[Task]) -> None:
         """Forget tasks; those that run already are let run, and their results dropped."""
@@ -159,27 +165,33 @@ class Pool:
         if decision is Decision.REPLACE:
             self.fit()
 
-    def turn(self, others: Sequence[ray.ObjectRef] = ()) -> list[ray.ObjectRef]:
+    def turn(self, others: Sequence[ray.ObjectRef] = (), what: str = "") -> list[ray.ObjectRef]:
         """Hand out what can be handed out, then wait for something to happen, not for long.
 
-        Also waits for ``others``; those that are there are returned.
+        Also waits for ``others``, which are ``what``; those that are there are returned.
         """
         self._hand_out()
+        if self._look.is_due():
+            self._give_back_what_waits_in_vain()
         waiting = {seat.pending: seat for seat in self._seats if seat.pending is not None}
         everything = [*waiting, *others]
         if not everything:
             return []
-        ready = _wait(everything, 1, TURN_SECONDS)
-        if not ready:
-            self._say_what_is_waited_for()
+        arrived = ready(everything, 1, TURN_SECONDS)
+        if not arrived:
+            self._say_what_is_waited_for(what if others else "")
             return []
-        self._last_event = self._said = time.monotonic()
+        self._note_event()
         # one thing happened; take whatever else is there too
-        ready = _wait(everything, len(everything), 0)
-        for reference in ready:
+        arrived = ready(everything, len(everything), 0)
+        for reference in arrived:
             if reference in waiting:
                 self._settle(waiting[reference])
-        return [reference for reference in ready if reference not in waiting]
+        return [reference for reference in arrived if reference not in waiting]
+
+    def _note_event(self) -> None:
+        self._last_event = time.monotonic()
+        self._say.again()
 
     def _hand_out(self) -> None:
         """Longest first to whoever is idle; while much is left, also one ahead to the busy.
@@ -193,6 +205,8 @@ class Pool:
             for task in list(self._queue):
                 if ahead and len(self._queue) <= 2 * len(self._seats):
                     return
+                if not task.may_start():
+                    continue
                 seat = next((s for s in self._seats if self._can_take(s, task, ahead)), None)
                 if seat is not None:
                     self._queue.remove(task)
@@ -225,7 +239,7 @@ class Pool:
         except (RayActorError, WorkerCrashedError, OutOfMemoryError) as error:
             self._died(seat, error)
         except ObjectLostError as error:
-            self._give_back(seat, ServerLost(str(error)))
+            self._give_back(seat, ObjectsLost(str(error)))
         else:
             if seat.place is None:
                 seat.place = value
@@ -241,7 +255,7 @@ class Pool:
         if not seat.started:
             raise RunFailed(f"a worker cannot start: {type(cause).__name__}: {cause}\n{error}")
         if isinstance(cause, (ObjectLostError, RayActorError)):
-            self._give_back(seat, ServerLost(str(cause)))
+            self._give_back(seat, ObjectsLost(str(cause)))
         elif isinstance(cause, GpuFull) and seat.place is not None:
             task = seat.started.pop(0).task
             self.memory[task.level] = seat.place.gpu_bytes  # from now on alone
@@ -264,44 +278,51 @@ class Pool:
             if getattr(error, "actor_init_failed", False) or self._stillborn > self._tries:
                 raise RunFailed(f"workers cannot start: {error}")
         loss = Loss.OUT_OF_MEMORY if isinstance(error, OutOfMemoryError) else Loss.WORKER_DIED
-        for entry in seat.started[1:]:
-            entry.task.tries -= 1  # it was only waiting there
-        for entry in seat.started:
+        self._take_back(seat.started[1:])
+        for entry in seat.started[:1]:
             if not entry.task.abandoned:
                 self.again(entry.task, loss)
         self.fit()
 
-    def _say_what_is_waited_for(self) -> None:
-        now = time.monotonic()
-        if not any(seat.place for seat in self._seats) and now - self._last_event > self._patience:
+    def _take_back(self, started: Sequence[Started]) -> None:
+        """Queue tasks again that were only waiting at a worker."""
+        for entry in started:
+            entry.task.tries -= 1
+        self.submit([entry.task for entry in started if not entry.task.abandoned])
+
+    def _give_back_what_waits_in_vain(self) -> None:
+        """A worker whose task's inputs are lost may wait for them for long; another takes over."""
+        late = [
+            seat for seat in self._seats if seat.started and seat.started[0].seconds > LOOK_SECONDS
+        ]
+        if not is_gone(thing for seat in late for thing in seat.started[0].task.inputs):
+            return
+        for seat in late:
+            if is_gone(seat.started[0].task.inputs):
+                self._give_back(seat, ObjectsLost("what a job needs is on no living node"))
+                self._dismiss(seat)
+                self._take_back(seat.started)
+        self.fit()
+
+    def _say_what_is_waited_for(self, other: str) -> None:
+        silence = time.monotonic() - self._last_event
+        if self._seats and not self.places() and silence > self._patience:
             raise RunFailed(
                 f"no worker became ready in {self._patience:.0f} s: the cluster has "
                 f"{_shown(ray.available_resources())} free of {_shown(ray.cluster_resources())}; "
                 "see execution.worker_cpus and execution.worker_gpus"
             )
-        if now - self._said > SAY_AFTER_SECONDS:
-            self._said = now
+        if self._say.is_due():
             running = [entry for seat in self._seats for entry in seat.started[:1]]
-            busy = [f"{_named(entry.task)} ({now - entry.since:.0f} s)" for entry in running]
+            busy = [f"{_named(entry.task)} ({entry.seconds:.0f} s)" for entry in running]
             starting = sum(seat.place is None for seat in self._seats)
             logger.warning(
                 "nothing finished for %.0f s; waiting for %s; %d more queued, %d workers starting",
-                now - self._last_event,
-                ", ".join(busy) or "a worker",
+                silence,
+                ", ".join([other, *busy] if other else busy) or "a worker",
                 len(self._queue),
                 starting,
             )
-
-
-def _wait(references: list[ray.ObjectRef], count: int, seconds: float) -> list[ray.ObjectRef]:
-    """`ray.wait`; it makes a SystemError of what a signal's handler raises while it waits."""
-    try:
-        ready, _ = ray.wait(references, num_returns=count, timeout=seconds, fetch_local=False)
-    except SystemError as error:
-        if isinstance(error.__cause__, Interrupted):
-            raise error.__cause__ from None
-        raise
-    return list(ready)
 
 
 def _named(task: Task) -> str:

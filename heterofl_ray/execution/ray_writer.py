@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ray
@@ -10,12 +11,19 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from heterofl_ray.errors import RunFailed
 from heterofl_ray.execution.actors import write_parts
+from heterofl_ray.execution.failures import ServerLost
+
+Wait = Callable[[list[ray.ObjectRef], str, Sequence[Any]], None]
 
 
 class Writer:
-    """One write at a time; the next waits for the one before."""
+    """One write at a time; the next waits for the one before.
 
-    def __init__(self) -> None:
+    ``wait`` waits for references to answers, not for ever, given what these need.
+    """
+
+    def __init__(self, wait: Wait) -> None:
+        self._wait = wait
         self._writing: ray.ObjectRef | None = None
         self._problem = ""
         self._what: tuple[Any, ...] = ()
@@ -48,9 +56,9 @@ class Writer:
     def _result(self, writing: ray.ObjectRef) -> str:
         try:
             try:
-                ray.get(writing)
+                self._finish(writing)
             except RayActorError:  # the server died over it; the state may still be there
-                ray.get(self._as_task())
+                self._finish(self._as_task())
         except RayTaskError as error:
             cause = error.cause
             if isinstance(cause, OSError):
@@ -60,7 +68,15 @@ class Writer:
             return f"the state was lost ({type(cause).__name__})"
         except RayError as error:
             return f"the state was lost ({type(error).__name__})"
+        except ServerLost as error:
+            return str(error)
         return ""
+
+    def _finish(self, writing: ray.ObjectRef) -> None:
+        _, _, clients, *state = self._what
+        needs = [*state, *(kept.tensors for kept in clients.values())]
+        self._wait([writing], "the checkpoint to be written", needs)
+        ray.get(writing)
 
     def _as_task(self) -> ray.ObjectRef:
         there = NodeAffinitySchedulingStrategy(self._node, soft=False)

@@ -45,6 +45,40 @@ class CostEstimate:
             self._per_example[report.level] = 0.7 * old + 0.3 * new
 
 
+class InOrder:
+    """A round's updates, which are added up in the order of their jobs, whoever is done first.
+
+    What is done before its turn takes memory until then. While more than ``most`` of it waits, no
+    job starts but the one whose update is next.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._sizes: dict[int, int] = {}
+        self._next = 0
+        self._waiting = 0
+
+    def done(self, number: int, size: int) -> None:
+        """The job of this number is done, with an update of ``size``."""
+        self._sizes[number] = size
+        self._waiting += size
+        while self._next in self._sizes:
+            self._waiting -= self._sizes[self._next]
+            self._next += 1
+
+    def lost(self, number: int) -> None:
+        """Its update is gone; those behind it wait again until it is made anew."""
+        size = self._sizes.pop(number)
+        if number < self._next:
+            self._waiting += sum(self._sizes[n] for n in range(number + 1, self._next))
+            self._next = number
+        else:
+            self._waiting -= size
+
+    def may_start(self, number: int) -> bool:
+        return number == self._next or self._waiting <= self._most
+
+
 def admits(level: str, beside: Sequence[str], memory: Mapping[str, int], capacity: int) -> bool:
     """Whether a job of ``level`` may start on a GPU on which jobs of ``beside`` are running.
 

@@ -155,6 +155,7 @@ def watch_servers(monkeypatch: pytest.MonkeyPatch, note: Callable[[Any], None]) 
 
         def __init__(self, server: Any) -> None:
             self.server = server
+            self.place = server.place
             self.accumulate = self
 
         def remote(self, number: int, part: ray.ObjectRef) -> ray.ObjectRef:
@@ -162,11 +163,11 @@ def watch_servers(monkeypatch: pytest.MonkeyPatch, note: Callable[[Any], None]) 
             return self.server.accumulate.remote(number, part)
 
     def watched(self: RayBackend, *arguments: Any) -> None:
-        servers = self._servers
-        self._servers = [Watching(server) for server in servers]
+        actors = self._servers.actors
+        self._servers.actors = [Watching(actor) for actor in actors]
         try:
             add_up(self, *arguments)
         finally:
-            self._servers = servers
+            self._servers.actors = actors
 
     monkeypatch.setattr(RayBackend, "_add_up", watched)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,21 +12,27 @@ from heterofl_ray.clients.jobs import TrainJob
 from heterofl_ray.errors import GpuFull, RunFailed
 from heterofl_ray.execution import ray_pool
 from heterofl_ray.execution.actors import Place
-from heterofl_ray.execution.failures import ServerLost
+from heterofl_ray.execution.failures import ObjectsLost
 from heterofl_ray.execution.ray_pool import Pool, Task
 from heterofl_ray.execution.scheduling import admits
 from heterofl_ray.mixes import Level
 from heterofl_ray.submodels.selectors import Cut
 
+NEVER = object()
+
 
 class FakeRay:
-    """Just enough of Ray: every reference is ready, and is its own value or error."""
+    """Just enough of Ray: a reference is ready unless it is `NEVER`, and its own value or error."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(ray_pool.ray, "wait", lambda refs, **_: (list(refs), []))
+        monkeypatch.setattr(ray_pool.ray, "wait", self.wait)
         monkeypatch.setattr(ray_pool.ray, "get", self.get)
-        monkeypatch.setattr(ray_pool.ray, "kill", lambda actor: None)
+        monkeypatch.setattr(ray_pool.ray, "kill", lambda actor: self.killed.append(actor))
         self.hired = 0
+        self.killed: list[Actor] = []
+
+    def wait(self, references: Any, **_: Any) -> Any:
+        return [one for one in references if one.value is not NEVER], []
 
     def get(self, reference: Any) -> Any:
         if isinstance(reference.value, Exception):
@@ -59,12 +66,14 @@ class Actor:
 READY = Place(pid=1, node="n", gpus=(), gpu_bytes=0)
 
 
-def make_pool(fake: FakeRay, actors: list[Actor], tries: int = 3) -> Pool:
+def make_pool(
+    fake: FakeRay, actors: list[Actor], tries: int = 3, count: Callable[[], int] = lambda: 1
+) -> Pool:
     def hire() -> Actor:
         fake.hired += 1
         return actors.pop(0)
 
-    pool = Pool(hire, lambda: 1, tries, patience=1)
+    pool = Pool(hire, count, tries, patience=1)
     pool.fit()
     return pool
 
@@ -102,7 +111,7 @@ def test_a_task_whose_input_is_lost_goes_back_to_its_owner_and_nobody_else(
     pool.submit([broken, other])
     for _ in range(4):
         pool.turn()
-    assert isinstance(broken.error, ServerLost)
+    assert isinstance(broken.error, ObjectsLost)
     assert not broken.done
     assert (other.done, other.result, other.error) == (True, "fine", None)
 
@@ -159,3 +168,56 @@ def test_a_gpu_that_is_always_full_ends_the_run(monkeypatch: pytest.MonkeyPatch)
     pool.turn()  # the first try
     with pytest.raises(RunFailed, match=r"lost 2 times \(gpu_full\)"):
         pool.turn()
+
+
+def test_a_worker_that_waits_for_what_is_gone_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it waits for goes back to its owner; what only waited behind it is done by the next."""
+    fake = FakeRay(monkeypatch)
+    monkeypatch.setattr(ray_pool, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(ray_pool, "is_gone", lambda things: "gone" in list(things))
+    stuck, next_one = Actor(READY, [NEVER, NEVER]), Actor(READY, ["fine"] * 4)
+    pool = make_pool(fake, [stuck, next_one])
+    doomed = Task("work", job=None, inputs=("gone",), cost=9, level="a")
+    others = [Task("work", job=None, inputs=("there",), level="a") for _ in range(4)]
+    pool.submit([doomed, *others])
+    for _ in range(8):
+        pool.turn()
+    assert isinstance(doomed.error, ObjectsLost)
+    assert not doomed.done
+    assert fake.killed == [stuck]
+    assert [(task.result, task.tries) for task in others] == [("fine", 1)] * 4
+
+
+def test_a_task_starts_when_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeRay(monkeypatch)
+    pool = make_pool(fake, [Actor(READY, ["first", "second"])])
+    held = Task("work", job=None, inputs=(), cost=9, level="a", may_start=lambda: other.done)
+    other = Task("work", job=None, inputs=(), cost=1, level="a")
+    pool.submit([held, other])
+    for _ in range(4):
+        pool.turn()
+    assert (other.result, held.result) == ("first", "second")
+
+
+def test_the_pool_shrinks_when_nodes_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has not come yet is not waited for, who is ready stays, who died is not replaced."""
+    fake = FakeRay(monkeypatch)
+    room = 4
+    ready, dying = Actor(READY, ["fine"]), Actor(READY, [died()])
+    coming = [Actor(NEVER, []), Actor(NEVER, [])]
+    pool = make_pool(fake, [ready, dying, *coming], count=lambda: room)
+    pool.turn()
+    assert len(pool.places()) == 2
+    room = 2
+    pool.fit()
+    assert fake.killed == coming
+    room = 1
+    tasks = [Task("work", job=None, inputs=(), level="a") for _ in range(2)]
+    ready.work.values += ["fine"]
+    pool.submit(tasks)
+    for _ in range(4):
+        pool.turn()
+    assert [task.result for task in tasks] == ["fine", "fine"]
+    assert len(pool.places()) == 1
+    assert fake.hired == 4
+    assert ready not in fake.killed

@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from heterofl_ray.clients.jobs import ClientReport
-from heterofl_ray.execution.scheduling import CostEstimate, admits, group_clients, ranges
+from heterofl_ray.execution.scheduling import (
+    CostEstimate,
+    InOrder,
+    admits,
+    group_clients,
+    ranges,
+)
 from heterofl_ray.mixes import Level
 from heterofl_ray.submodels.selectors import Cut
 
@@ -58,3 +64,62 @@ def test_how_many_jobs_share_a_gpu(
     level: str, beside: list[str], capacity: int, fits: bool
 ) -> None:
     assert admits(level, beside, MEMORY, capacity) is fits
+
+
+def most_waiting(order: InOrder, sizes: list[int], seconds: list[int], workers: int) -> list[int]:
+    """How much waited for its turn at each moment of a round with these jobs, longest first."""
+    left = sorted(range(len(sizes)), key=lambda number: -seconds[number])
+    running: dict[int, int] = {}
+    done: set[int] = set()
+    waited = []
+    while len(done) < len(sizes):
+        for number in [n for n in left if order.may_start(n)][: workers - len(running)]:
+            left.remove(number)
+            running[number] = seconds[number]
+        assert running, "nothing runs and nothing may start"
+        running = {number: rest - 1 for number, rest in running.items()}
+        for number in [n for n, rest in running.items() if not rest]:
+            del running[number]
+            done.add(number)
+            order.done(number, sizes[number])
+        first = next((n for n in range(len(sizes)) if n not in done), len(sizes))
+        waited.append(sum(sizes[n] for n in done if n > first))
+    return waited
+
+
+@pytest.mark.parametrize("slow", [0, 7, 39])
+def test_updates_that_wait_for_a_slow_one_are_bounded(slow: int) -> None:
+    sizes, seconds = [10] * 40, [2] * 40
+    seconds[slow] = 30
+    unbounded = most_waiting(InOrder(10**9), sizes, seconds, workers=2)
+    bounded = most_waiting(InOrder(40), sizes, seconds, workers=2)
+    assert max(bounded) <= 40 + 2 * 10  # and what was running when the bound was reached
+    assert max(unbounded) > max(bounded) or slow == 39
+
+
+def test_the_bound_is_of_bytes_so_that_small_updates_do_not_idle_workers() -> None:
+    sizes, seconds = [1000] + [1] * 30, [30] + [1] * 30
+    assert len(most_waiting(InOrder(4000), sizes, seconds, workers=2)) == 30
+
+
+def test_whatever_order_costs_suggest_a_round_ends() -> None:
+    """Also where the next update's job would be started last."""
+    sizes, seconds = [10] * 30, list(range(1, 31))
+    assert max(most_waiting(InOrder(20), sizes, seconds, workers=3)) <= 20 + 3 * 10
+
+
+def test_an_update_that_is_lost_takes_its_turn_again() -> None:
+    order = InOrder(25)
+    for number in range(4):
+        order.done(number, 10)
+    assert order.may_start(9)
+    order.lost(0)  # three wait for it now
+    assert not order.may_start(9)
+    assert order.may_start(0)
+    order.done(0, 10)
+    assert order.may_start(9)
+    for number in (5, 6, 7):
+        order.done(number, 10)
+    assert not order.may_start(9)
+    order.lost(6)
+    assert order.may_start(9)

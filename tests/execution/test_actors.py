@@ -1,0 +1,44 @@
+"""A worker as the plain class it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+from heterofl_ray.clients.jobs import TrainJob
+from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.execution import actors
+from heterofl_ray.execution.actors import Setup, Worker
+from heterofl_ray.models import registry
+from heterofl_ray.parameter_server import ParameterServer
+from heterofl_ray.runner import make_bench
+from heterofl_ray.submodels.selectors import Cut
+
+
+def test_a_levels_model_stays_with_the_worker_from_job_to_job(
+    tiny: ExperimentConfig, data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actors, "register_tensors", lambda: None)  # which wants a Ray
+    bench = make_bench(tiny, data_root)
+    server = ParameterServer(bench)
+    names = tuple(server.parameters)
+    slices = {level: server.cut(Cut(level)) for level in tiny.levels.levels}
+    setup = Setup(tiny, data_root, bench.data_folders, dict(registry.MODELS), (names,))
+    worker = Worker(setup)
+    models = {level: worker._bench.model(level) for level in tiny.levels.levels}
+    build, built = registry.build, []
+
+    def building(spec: registry.ModelSpec, rate: float) -> nn.Module:
+        built.append(rate)
+        return build(spec, rate)
+
+    monkeypatch.setattr(registry, "build", building)
+    for t in (1, 2, 3):
+        for level, model in models.items():
+            reports, _update = worker.train(TrainJob(t, Cut(level), (t,), 0.1), slices[level])
+            assert [report.level for report in reports] == [level.name]
+            assert worker._bench.model(level) is model
+        assert t == 1 or not built, "made again for another job"
+        built.clear()  # a level's first job reads its layout off a model
