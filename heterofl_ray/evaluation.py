@@ -18,7 +18,7 @@ from heterofl_ray.clients.private import ClientTestJob
 from heterofl_ray.clients.scoring import Score
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.execution.backend import Backend, Batch, Slice
-from heterofl_ray.execution.failures import ServerLost
+from heterofl_ray.execution.failures import ObjectsLost, ServerLost
 from heterofl_ray.execution.scheduling import ranges
 from heterofl_ray.mixes import Level
 
@@ -72,6 +72,7 @@ class Evaluation:
     ) -> None:
         self._start: Callable[[], Steps] = partial(test, bench, backend)
         self._scores: dict[str, Scores] | None = None
+        self._lost: ObjectsLost | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -80,12 +81,17 @@ class Evaluation:
 
     def advance(self) -> None:
         """Go on to the next jobs if the last ones are done; never waits."""
-        while self._scores is None and self._batch.done():
+        while self._scores is None and self._lost is None and self._batch.done():
             self._next()
 
     def finish(self) -> dict[str, Scores]:
-        """Scores by level and `GLOBAL`; waits for them."""
+        """Scores by level and `GLOBAL`; waits for them.
+
+        `ObjectsLost`: the slices cannot be had any more, and another test must be made.
+        """
         while self._scores is None:
+            if self._lost is not None:
+                raise self._lost
             self._next()
         return self._scores
 
@@ -94,6 +100,9 @@ class Evaluation:
             self._batch = self._steps.send(self._batch.results())
         except StopIteration as end:
             self._scores = end.value
+        except ObjectsLost as loss:
+            self._batch.abandon()
+            self._lost = loss  # the round that is trained meanwhile need not hear of it
         except ServerLost:
             self._batch.abandon()
             self._begin()  # the slices are still there: it can go on with a new server

@@ -29,7 +29,7 @@ from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError, RunFailed
 from heterofl_ray.evaluation import Evaluation, Scores, evaluate_slices
 from heterofl_ray.execution.backend import Backend, State
-from heterofl_ray.execution.failures import ServerLost
+from heterofl_ray.execution.failures import ObjectsLost, ServerLost
 from heterofl_ray.execution.scheduling import group_clients
 from heterofl_ray.mixes import Level
 from heterofl_ray.parameter_server import ParameterServer
@@ -75,8 +75,7 @@ class RoundRecord:
     @property
     def megabytes_up(self) -> float:
         """Moved back."""
-        back = (r.moved if r.returned is None else r.returned for r in self.reports)
-        return sum(back) * 4 / MEGABYTE
+        return sum(report.sent_back for report in self.reports) * 4 / MEGABYTE
 
 
 class Simulation:
@@ -207,7 +206,8 @@ class Simulation:
             record = self.train(t, testing.advance if testing else None)
             if before is not None:
                 yield self._tested(before, testing)
-            before, testing = record, self._begin_test(t)
+                self.train(t)  # again, where that test took the run back
+            before, testing = replace(record, state=self.backend.state), self._begin_test(t)
         if before is not None:
             yield self._tested(before, testing)
 
@@ -265,15 +265,22 @@ class Simulation:
         self.backend.recover()
 
     def _tested(self, record: RoundRecord, testing: Evaluation | None) -> RoundRecord:
+        """A round with its scores, of a test for which the next round did not wait."""
         started = time.perf_counter()
-        scores = self._finish(testing)
+        scores: dict[str, Scores] = {}
+        while testing is not None:
+            try:
+                scores, testing = testing.finish(), None
+            except ObjectsLost as loss:
+                testing = self._test_again(record, loss)
+                record = replace(record, state=self.backend.state)
+            except ServerLost as loss:
+                self._recover(loss)
         waited = time.perf_counter() - started
         return replace(record, scores=scores, seconds=record.seconds + waited)
 
-    def _finish(self, testing: Evaluation | None) -> dict[str, Scores]:
-        """The scores of a test whose round is no longer the last: its slices must still exist."""
-        while True:
-            try:
-                return testing.finish() if testing else {}
-            except ServerLost as loss:
-                self._recover(loss)
+    def _test_again(self, record: RoundRecord, loss: ServerLost) -> Evaluation | None:
+        """Its sub-models are lost: go back to its round and cut them anew."""
+        self.backend.committed, self.backend.state = record.round_number, record.state
+        self._back_to(record.round_number, loss)
+        return self._begin_test(record.round_number)
