@@ -29,6 +29,7 @@ from benchmarks.measure import Figure
 from benchmarks.record import record
 from benchmarks.soak_faults import KINDS, Fault, Injector, schedule
 from benchmarks.soak_parts import Disk, MlflowServer, Nodes, exactly_once
+from benchmarks.soak_watch import StallWatch
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.progress import Silent
@@ -72,9 +73,13 @@ class Beat(Silent):
         """Seconds since the first round of all; how long Ray takes to start is not counted."""
         return time.monotonic() - self.times[0] if self.times else 0.0
 
+    def since_last(self) -> float:
+        """Seconds since the last round of all."""
+        return time.monotonic() - self.times[-1] if self.times else 0.0
+
 
 class Heard(logging.Handler):
-    """Counts what runs say of faults: a server that is rebuilt, a checkpoint that fails."""
+    """Passes on what runs say, and counts: a server that is rebuilt, a checkpoint that fails."""
 
     rebuilt = 0
     unwritten = 0
@@ -82,6 +87,7 @@ class Heard(logging.Handler):
     def emit(self, entry: logging.LogRecord) -> None:
         self.rebuilt += "is rebuilt" in entry.getMessage()
         self.unwritten += "could not be written" in entry.getMessage()
+        _say(f"{time.strftime('%H:%M:%S')} {entry.getMessage()}")
 
 
 @dataclass
@@ -137,15 +143,17 @@ def soak(minutes: float, seed: int, kinds: Sequence[str], rounds: int) -> Outcom
         thread = threading.Thread(target=injector.run, daemon=True)
         thread.start()
         folders = []
-        while beat.since_first() < 60 * minutes:
-            with disk.free:  # a run needs a folder to begin with
-                pass
-            summary = _lap(config.override(faulty), work / "data", beat, outcome, disk)
-            outcome.laps += 1
-            outcome.rounds += int(summary["rounds"])
-            outcome.equal += summary["model_sha256"] == expected
-            folders.append(Path(summary["run_dir"]))
-            _say(f"lap {outcome.laps}: {'equal' if outcome.equal == outcome.laps else 'DIFFERS'}")
+        with StallWatch(beat.since_last):
+            while beat.since_first() < 60 * minutes:
+                with disk.free:  # a run needs a folder to begin with
+                    pass
+                summary = _lap(config.override(faulty), work / "data", beat, outcome, disk)
+                outcome.laps += 1
+                outcome.rounds += int(summary["rounds"])
+                outcome.equal += summary["model_sha256"] == expected
+                folders.append(Path(summary["run_dir"]))
+                same = outcome.equal == outcome.laps
+                _say(f"lap {outcome.laps}: {'equal' if same else 'DIFFERS'}")
         thread.join()
         outcome.minutes = beat.since_first() / 60
         if injector.error is not None:
