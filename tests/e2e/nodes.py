@@ -1,8 +1,8 @@
-"""Ray nodes on one machine, started with the files of ``cluster/local``.
+"""Ray nodes on one machine, started with the files of ``cluster/local`` as a user would.
 
-Where the kernel lets us, each node has a network namespace with an address of its own, and is
-cut off by taking its cable out; elsewhere nodes are processes that share the machine's address
-and are killed.
+Nothing in their environment speaks of Ray or its token. Where the kernel lets us, each node has a
+network namespace with an address of its own, and is cut off by taking its cable out; elsewhere
+nodes are processes that share the machine's address and are killed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,25 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import psutil
 
 LOCAL = Path(__file__).parents[2] / "cluster" / "local"
 BIN = Path(sys.executable).parent
 PORT = 6379
+SECONDS = 300.0
+"""How long to wait for what is sure to come, on a machine with much else to do."""
+
+T = TypeVar("T")
+
+HEALTH = {
+    "RAY_health_check_initial_delay_ms": "5000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "4000",
+    "RAY_health_check_failure_threshold": "4",
+}
+"""A node that does not answer for a quarter of a minute is gone; a busy one has time to answer."""
 
 
 class Network(Protocol):
@@ -103,25 +115,23 @@ class Cluster:
     def __init__(self, network: Network, folder: Path) -> None:
         self.network = network
         self.folder = folder
-        self.token = folder / "token"
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"},
-            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN_PATH": str(self.token),
-            "RAY_USAGE_STATS_ENABLED": "0",
+        home = folder / "home"
+        home.mkdir()
+        self.token = home / ".ray" / "auth_token"
+        self.plain = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
+            "HOME": str(home),
             "HETEROFL_MLFLOW": "0",
-            # a node that does not answer for three seconds is gone
-            "RAY_health_check_initial_delay_ms": "1000",
-            "RAY_health_check_period_ms": "500",
-            "RAY_health_check_timeout_ms": "1000",
-            "RAY_health_check_failure_threshold": "3",
         }
+        """What nodes are started with."""
+        self.environment = {**self.plain, "RAY_AUTH_MODE": "token"}
+        """What jobs are submitted with: the token is shown to addresses that are not ours, too."""
+        self.ids: dict[int, str] = {}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._lost: list[int] = []
         dashboard, agent, client, port = free_ports(4)
         own = isinstance(network, Namespaces)
-        self.port = PORT if own else port
+        self.address = f"{network.address(0)}:{PORT if own else port}"
         self.url = f"http://{network.address(0)}:{8265 if own else dashboard}"
         ports = [
             f"--port={port}",
@@ -130,11 +140,16 @@ class Cluster:
             f"--ray-client-server-port={client}",
         ]
         options = [f"--dashboard-host={network.address(0)}", *([] if own else ports)]
-        self._start(0, "head.sh", *options)
+        self._start(0, str(LOCAL / "head.sh"), *options)
 
     def add(self, *nodes: int) -> None:
         for node in nodes:
-            self._start(node, "worker.sh", f"{self.network.address(0)}:{self.port}")
+            self._start(node, str(LOCAL / "worker.sh"), self.address)
+
+    def stranger(self, node: int, *command: str, **environment: str) -> int:
+        """How a node ends that is started in another way; what it says is in its log."""
+        self._start(node, *command, **environment)
+        return self._processes[node].wait(SECONDS)
 
     def cut(self, node: int) -> None:
         self.network.cut(node, self._processes[node])
@@ -146,11 +161,20 @@ class Cluster:
     def actors(self) -> list[dict[str, Any]]:
         return self._ask("actors")
 
-    def living(self) -> int:
-        return sum(node["state"] == "ALIVE" for node in self.nodes())
+    def joined(self, *nodes: int) -> bool:
+        """Whether Ray knows them by now; from then on they have an id."""
+        for each in self.nodes():
+            for node in nodes:
+                if _name(node) in each["resources_total"]:
+                    self.ids[node] = each["node_id"]
+        return all(node in self.ids for node in nodes)
 
-    def log(self) -> str:
-        return "\n".join(path.read_text()[-2000:] for path in self.folder.glob("*.log"))
+    def is_dead(self, node: int) -> bool:
+        states = {each["node_id"]: each["state"] for each in self.nodes()}
+        return states.get(self.ids[node]) == "DEAD"
+
+    def log(self, node: int | str = "*") -> str:
+        return "\n".join(path.read_text()[-2000:] for path in self.folder.glob(f"{node}.log"))
 
     def close(self) -> None:
         for node, process in reversed(self._processes.items()):
@@ -160,21 +184,22 @@ class Cluster:
                 process.terminate()
         for process in self._processes.values():
             try:
-                process.wait(20)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
 
-    def _start(self, node: int, script: str, *options: str) -> None:
+    def _start(self, node: int, *command: str, **environment: str) -> None:
         with (self.folder / f"{node}.log").open("w") as log:
             self._processes[node] = subprocess.Popen(
                 [
                     *self.network.enter(node),
-                    *(str(LOCAL / script), *options),
+                    *command,
                     *("--num-cpus=1", f"--object-store-memory={100 * 1024**2}"),
+                    f"--resources={json.dumps({_name(node): 1})}",
                     f"--temp-dir={self.folder}/{node}",
                 ],
-                env=self.environment,
+                env={**self.plain, **HEALTH, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -188,10 +213,10 @@ class Cluster:
                 f"{self.url}/api/v0/{what}",
                 headers={"Authorization": f"Bearer {self.token.read_text()}"},
             )
-            with urllib.request.urlopen(question, timeout=10) as answer:
+            with urllib.request.urlopen(question, timeout=30) as answer:
                 found: list[dict[str, Any]] = json.load(answer)["data"]["result"]["result"]
                 return found
-        except (OSError, TypeError):
+        except (OSError, TypeError, ValueError):
             return []
 
 
@@ -203,7 +228,7 @@ def cluster() -> Iterator[Cluster]:
     made: Cluster | None = None
     try:
         made = Cluster(network, folder)
-        wait_until(lambda: made.living() == 1, 90, made.log)
+        wait_for(lambda: made.joined(0), made.log)
         yield made
     finally:
         if made is not None:
@@ -221,11 +246,18 @@ def can_make_namespaces() -> bool:
     return done.returncode == 0
 
 
-def wait_until(condition: Callable[[], bool], seconds: float, tell: Callable[[], str]) -> None:
+def wait_for(ask: Callable[[], T], tell: Callable[[], str], seconds: float = SECONDS) -> T:
+    """The first answer that is one; ``tell`` is shown when none comes."""
     end = time.monotonic() + seconds
-    while not condition():
+    while not (answer := ask()):
         assert time.monotonic() < end, tell()
         time.sleep(0.2)
+    return answer
+
+
+def _name(node: int) -> str:
+    """By which a node is known to Ray: a resource that it alone has."""
+    return f"node-{node}"
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,9 +1,12 @@
-"""The main job on three Ray nodes, submitted from outside; one is lost in mid-run, one comes."""
+"""The main job on three Ray nodes, submitted from outside; in mid-run one comes, one is lost."""
 
 from __future__ import annotations
 
 import json
+import stat
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 
 from heterofl_ray.cli import main
 
-from .nodes import BIN, Cluster, Namespaces, cluster, wait_until
+from .nodes import BIN, LOCAL, SECONDS, Cluster, Namespaces, cluster, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
 
@@ -36,11 +39,48 @@ SMALL = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}
 def three() -> Iterator[Cluster]:
     with cluster() as made:
         made.add(1, 2)
-        wait_until(lambda: made.living() == 3, 90, made.log)
+        wait_for(lambda: made.joined(1, 2), made.log)
         yield made
 
 
-def test_a_node_cut_off_and_one_added_in_mid_run_leave_the_bytes_alone(
+def test_each_has_an_address_of_its_own(three: Cluster) -> None:
+    if not isinstance(three.network, Namespaces):
+        pytest.skip("network namespaces cannot be made here: all nodes share an address")
+    expected = {three.network.address(node) for node in range(3)}
+    wait_for(lambda: {node["node_ip"] for node in three.nodes()} == expected, three.log)
+
+
+def test_the_head_has_made_a_token_and_asks_for_it(three: Cluster) -> None:
+    assert stat.S_IMODE(three.token.stat().st_mode) == 0o600
+    assert stat.S_IMODE(three.token.parent.stat().st_mode) == 0o700
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(f"{three.url}/api/v0/nodes", timeout=SECONDS)
+    assert refusal.value.code == 401
+
+
+def test_a_worker_that_has_no_token_is_not_started(three: Cluster, tmp_path: Path) -> None:
+    worker = str(LOCAL / "worker.sh")
+    assert three.stranger(7, worker, three.address, HOME=str(tmp_path)) == 2
+    assert f"no token in {tmp_path}/.ray/auth_token" in three.log(7)
+
+
+@pytest.mark.parametrize(
+    ("node", "shown"),
+    [(8, {"RAY_AUTH_MODE": "disabled"}), (9, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "x"})],
+    ids=["none", "wrong"],
+)
+def test_a_node_without_the_right_token_does_not_join(
+    node: int, shown: dict[str, str], three: Cluster
+) -> None:
+    join = (str(BIN / "ray"), "start", "--block", f"--address={three.address}")
+    once = {"RAY_NUM_REDIS_GET_RETRIES": "1"}  # Ray would knock twenty times
+    assert three.stranger(node, *join, **shown, **once) != 0
+    assert "InvalidAuthToken" in three.log(node)
+    assert not three.joined(node)
+    assert three.joined(0, 1, 2)
+
+
+def test_a_node_added_and_one_cut_off_in_mid_run_leave_the_bytes_alone(
     three: Cluster, tmp_path: Path, data_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "log"
@@ -56,26 +96,26 @@ def test_a_node_cut_off_and_one_added_in_mid_run_leave_the_bytes_alone(
             stdout=output,
             stderr=subprocess.STDOUT,
         )
+
+    def story() -> str:
+        return log.read_text() + three.log()
+
+    def is_over() -> bool:
+        return job.poll() is not None
+
     try:
-        wait_until(lambda: rounds_kept(tmp_path) >= 3, 120, log.read_text)
-        places = {node["node_id"]: node["node_ip"] for node in three.nodes()}
-        lost = next(
-            actor["node_id"]
-            for actor in three.actors()
-            if actor["class_name"] == "Worker" and not is_head(three, actor["node_id"])
-        )
-        if isinstance(three.network, Namespaces):
-            assert sorted(places.values()) == [three.network.address(node) for node in range(3)]
-            three.cut([three.network.address(node) for node in range(3)].index(places[lost]))
-        else:
-            three.cut(1)
+        wait_for(lambda: rounds_kept(tmp_path) or is_over(), story)
         three.add(3)
-        wait_until(lambda: states(three) == ["ALIVE"] * 3 + ["DEAD"], 60, three.log)
-        assert job.poll() is None, "the run was over before the change\n" + log.read_text()
-        assert job.wait(120) == 0, log.read_text()
+        wait_for(lambda: three.joined(3) or is_over(), story)
+        lost = wait_for(lambda: worker_nodes(three) or is_over(), story)
+        assert not is_over(), "the run was over before the change\n" + story()
+        assert isinstance(lost, list)
+        three.cut(lost[0])
+        assert job.wait(2 * SECONDS) == 0, story()
+        wait_for(lambda: three.is_dead(lost[0]), story)
     finally:
         job.terminate()
-        job.wait(60)
+        job.wait(SECONDS)
     (result,) = (tmp_path / "runs").glob("*/result.json")
     found = json.loads(result.read_text())
 
@@ -92,9 +132,8 @@ def rounds_kept(place: Path) -> int:
     return max((int(name.removeprefix("round-")) for name in kept), default=0)
 
 
-def is_head(made: Cluster, node_id: str) -> bool:
-    return any(node["node_id"] == node_id and node["is_head_node"] for node in made.nodes())
-
-
-def states(made: Cluster) -> list[str]:
-    return sorted(node["state"] for node in made.nodes())
+def worker_nodes(made: Cluster) -> list[int]:
+    """Nodes with a worker of the run, but for the head."""
+    workers = [actor for actor in made.actors() if actor["class_name"] == "Worker"]
+    places = {actor["node_id"] for actor in workers if actor["state"] == "ALIVE"}
+    return [node for node, node_id in made.ids.items() if node and node_id in places]
