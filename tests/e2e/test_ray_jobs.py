@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -22,6 +23,8 @@ import psutil
 import pytest
 
 from heterofl_ray.cli import main
+
+from .watching import below, never_said, open_to_others
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
 
@@ -119,19 +122,20 @@ def test_ray_job_submit_gives_the_run_commands_bytes(
 ) -> None:
     """`ray job submit --working-dir .` from the repository, as the README says."""
     runs = tmp_path / "runs"
-    done = subprocess.run(
-        [
-            *(str(BIN / "ray"), "job", "submit", "--address", head.url, "--working-dir", "."),
-            *("--runtime-env-json", '{"env_vars": {"HETEROFL_MLFLOW": "1"}}'),
-            *("--", "python", "jobs/wikitext_dynamic.py", "--smoke", "--json"),
-            *("--set", f"tracking.root={runs}", "--data-dir", str(data_root), *SMALL),
-        ],
-        cwd=REPOSITORY,
-        env=head.environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
+    with never_said(head.token):
+        done = subprocess.run(
+            [
+                *(str(BIN / "ray"), "job", "submit", "--address", head.url, "--working-dir", "."),
+                *("--runtime-env-json", '{"env_vars": {"HETEROFL_MLFLOW": "1"}}'),
+                *("--", "python", "jobs/wikitext_dynamic.py", "--smoke", "--json"),
+                *("--set", f"tracking.root={runs}", "--data-dir", str(data_root), *SMALL),
+            ],
+            cwd=REPOSITORY,
+            env=head.environment,
+            capture_output=True,
+            text=True,
+            timeout=280,
+        )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "embedded data (pydocs) in place of wikitext2" in done.stdout
     job = last_json(done.stdout)
@@ -146,21 +150,12 @@ def test_ray_job_submit_gives_the_run_commands_bytes(
     assert head.token not in done.stdout + done.stderr
     assert files_with(head.token, runs) == []
     assert files_with(head.token, head.folder) == [head.folder / "token"]
-    words = [word for process in psutil.process_iter() for word in words_of(process)]
-    assert not any(head.token in word for word in words)
 
 
 def files_with(secret: str, folder: Path) -> list[Path]:
     """Results, checkpoints, databases, logs: every file below ``folder`` that has it."""
     files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
     return [path for path in files if secret.encode() in path.read_bytes()]
-
-
-def words_of(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 @pytest.mark.parametrize(
@@ -218,7 +213,7 @@ def test_a_jobs_exit_code_and_its_one_line_come_through(head: Head, tmp_path: Pa
 def test_ctrl_c_stops_the_job_and_the_ray_that_was_started_for_it(
     head: Head, tmp_path: Path, data_root: Path
 ) -> None:
-    """While another Ray runs on this machine, which is left alone."""
+    """While another Ray runs on this machine, which is left alone. Nobody else can reach ours."""
     log = tmp_path / "log"
     rounds = ["--set", "rounds=500", "--set", "evaluate_every=1"]
     with log.open("w") as output:
@@ -239,13 +234,25 @@ def test_ctrl_c_stops_the_job_and_the_ray_that_was_started_for_it(
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < limit, log.read_text()
         time.sleep(0.5)
-    assert end(process, signal.SIGINT) == []
+    started = below(process.pid)
+    assert open_to_others(started) == []
+    with never_said(head.token, token_of(started)):
+        assert end(process, signal.SIGINT) == []
     told = log.read_text()
     assert process.returncode == 130, told
     assert "go on with: heterofl-ray resume" in told
     assert "Traceback" not in told
     with socket.socket() as other:
         assert other.connect_ex(("127.0.0.1", int(head.url.rpartition(":")[2]))) == 0
+
+
+def token_of(processes: list[psutil.Process]) -> str:
+    """Of the Ray whose head is one of them."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):  # some come and go
+            if process.name() == "gcs_server":
+                return Path(process.environ()["RAY_AUTH_TOKEN_PATH"]).read_text()
+    raise AssertionError("no head among them")
 
 
 def test_a_series_runs_as_plain_python_on_one_ray(tmp_path: Path, data_root: Path) -> None:
