@@ -25,7 +25,7 @@ def themes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, float]:
         return [Figure(name="speed", about="fast / slow", values=(value,), at_least=2)]
 
     theme = SimpleNamespace(NAME="made", ABOUT="About it", measure=measure)
-    monkeypatch.setattr(suite, "ALONE", {"made": "made"})
+    monkeypatch.setattr(suite, "THEMES", {"made": "made"})
     monkeypatch.setattr(suite, "ON_RAY", {})
     monkeypatch.setattr(suite, "import_module", lambda name: theme)
     monkeypatch.setattr(suite, "_let_processes_find_us", lambda: None)
@@ -101,8 +101,15 @@ def test_the_checkout_is_found_from_anywhere(tmp_path: Path) -> None:
 def test_every_theme_of_the_suite_is_there() -> None:
     from importlib import import_module
 
-    for name, module in {**suite.ALONE, **suite.ON_RAY}.items():
+    for name, module in suite.THEMES.items():
         theme = import_module(module)
         assert name == theme.NAME
         assert theme.ABOUT
         assert callable(theme.measure)
+
+
+def test_what_takes_minutes_is_run_when_it_is_named_alone() -> None:
+    everything = suite._chosen([])
+    assert everything == [*suite.ALONE, *suite.ON_RAY]
+    assert suite._chosen(["methods"]) == ["methods"]
+    assert suite._chosen(["runtime", "methods", "fedavg"]) == ["methods", "fedavg", "runtime"]
