@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import json
-import os
-import signal
 import stat
-import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import mlflow
-import psutil
 import pytest
 
 from heterofl_ray import run
@@ -25,79 +15,27 @@ from heterofl_ray.cli import main
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.progress import Silent
 
-from .nodes import free_ports
+from .team_server import Server, serving
+from .watching import below, open_to_others, words_of
 
-pytestmark = pytest.mark.slow
-
-SERVE = Path(__file__).parents[2] / "cluster" / "mlflow" / "serve.sh"
-
-
-@dataclass(frozen=True)
-class Server:
-    uri: str
-    folder: Path
-    process: subprocess.Popen[bytes]
-
-    @property
-    def password(self) -> str:
-        return (self.folder / "admin_password").read_text()
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("team")]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("secrets")
-    (port,) = free_ports(1)
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [str(SERVE), "--port", str(port), "--workers", "1"],
-            env={**os.environ, "MLFLOW_SECRETS": str(folder)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    made = Server(f"http://127.0.0.1:{port}", folder, process)
-    try:
-        limit = time.monotonic() + 240
-        while status(made, "/health") != 200:
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < limit, (folder / "log").read_text()
-            time.sleep(0.3)
+    with serving(tmp_path_factory.mktemp("secrets")) as made:
         yield made
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # all are of the session made for it
-        process.wait()
-
-
-def status(server: Server, path: str, password: str | None = None) -> int:
-    shown = base64.b64encode(f"admin:{password}".encode()).decode()
-    headers = {} if password is None else {"Authorization": f"Basic {shown}"}
-    try:
-        question = urllib.request.Request(server.uri + path, headers=headers)
-        with urllib.request.urlopen(question, timeout=30) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        return error.code
-    except OSError:
-        return 0
 
 
 def test_only_the_password_opens(server: Server) -> None:
     path = "/api/2.0/mlflow/experiments/search?max_results=1"
-    assert status(server, path) == 401
-    assert status(server, path, "password1234") == 401
-    assert status(server, path, server.password) == 200
+    assert server.status(path) == 401
+    assert server.status(path, "password1234") == 401
+    assert server.status(path, server.password) == 200
 
 
 def test_it_listens_to_this_machine_alone(server: Server) -> None:
-    first = psutil.Process(server.process.pid)
-    ports = [
-        each.laddr.ip
-        for process in [first, *first.children(recursive=True)]
-        for each in process.net_connections("tcp")
-        if each.status == psutil.CONN_LISTEN
-    ]
-    assert set(ports) == {"127.0.0.1"}
+    assert open_to_others(below(server.process.pid)) == []
 
 
 def test_secrets_lie_in_files_of_their_owner_and_nowhere_else(server: Server) -> None:
@@ -105,14 +43,12 @@ def test_secrets_lie_in_files_of_their_owner_and_nowhere_else(server: Server) ->
     for name in names:
         assert stat.S_IMODE((server.folder / name).stat().st_mode) == 0o600, name
     assert stat.S_IMODE(server.folder.stat().st_mode) == 0o700
-    first = psutil.Process(server.process.pid)
-    words = [word for each in [first, *first.children(recursive=True)] for word in each.cmdline()]
-    log = (server.folder / "log").read_text()
+    words = [word for process in below(server.process.pid) for word in words_of(process)]
     for name in ("admin_password", "session_key"):
         secret = (server.folder / name).read_text()
         assert len(secret) == 48
         assert not any(secret in word for word in words)
-        assert secret not in log
+        assert secret not in server.log
         assert secret.encode() not in (server.folder / "mlflow.db").read_bytes()
 
 
