@@ -6,15 +6,18 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any
 
 import psutil
 import pytest
 import ray
 
+from heterofl_ray import run
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.execution.actors import Place
 from heterofl_ray.execution.backend import State
 from heterofl_ray.execution.ray_backend import RayBackend
 
@@ -54,6 +57,13 @@ def make_config(model: str, *overrides: str) -> ExperimentConfig:
     return ExperimentConfig.from_dict(CONFIGS[model]).override(overrides)
 
 
+@cache
+def local_digest(model: str, *overrides: str) -> str:
+    """Of the model that a run in one process ends with."""
+    digest: str = run(make_config(model, *overrides)).summary["model_sha256"]
+    return digest
+
+
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
     """A small Ray in this process that every contract shares."""
@@ -82,35 +92,17 @@ def actor_processes(kind: str) -> list[psutil.Process]:
     return found
 
 
-def kill_one(kind: str, killed: list[int]) -> None:
-    for process in actor_processes(kind)[:1]:
-        with suppress(psutil.Error):
-            process.send_signal(signal.SIGKILL)
-            killed.append(process.pid)
-
-
-@contextmanager
-def killing(kind: str, every: float, most: int) -> Iterator[list[int]]:
-    """Kill one actor of a class every few seconds; the list tells whom."""
-    stop = threading.Event()
-    killed: list[int] = []
-
-    def kill() -> None:
-        while not stop.wait(every) and len(killed) < most:
-            kill_one(kind, killed)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        yield killed
-    finally:
-        stop.set()
-        thread.join()
+def kill_one(places: Sequence[Place], killed: list[int]) -> None:
+    """One that was not killed before; not yet noticed, it still has its place."""
+    for pid in [place.pid for place in places if place.pid not in killed][:1]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
 
 
 @contextmanager
 def killing_after(kind: str, *rounds: int) -> Iterator[list[int]]:
-    """Kill one actor of a class after each of these rounds; the list tells whom.
+    """Kill one of a run's own actors of a class after each of these rounds; the list tells whom.
 
     After the first of them at once, so that the list cannot stay empty however
     fast the run is; after the others in the midst of the next round.
@@ -124,10 +116,11 @@ def killing_after(kind: str, *rounds: int) -> Iterator[list[int]]:
         state = commit(self, round_number)
         if round_number in waiting:
             waiting.remove(round_number)
+            places = self.worker_places() if kind == "Worker" else self._servers.places
             if round_number == rounds[0]:
-                kill_one(kind, killed)
+                kill_one(places, killed)
             else:
-                later.append(threading.Timer(0.1, kill_one, (kind, killed)))
+                later.append(threading.Timer(0.1, kill_one, (places, killed)))
                 later[-1].start()
         return state
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from heterofl_ray import run
 from heterofl_ray.result import RunResult
 from heterofl_ray.state import fingerprint, load
 
-from .conftest import killing_after, make_config
+from .conftest import killing_after, local_digest, make_config
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,12 +21,6 @@ pytestmark = [
 
 def ray_run(model: str, *overrides: str) -> RunResult:
     return run(make_config(model, "execution.backend=ray", *overrides))
-
-
-@cache
-def local_digest(model: str, *overrides: str) -> str:
-    digest: str = run(make_config(model, *overrides)).summary["model_sha256"]
-    return digest
 
 
 @pytest.mark.parametrize(("assignment", "workers"), [("fix", 1), ("dynamic", 2), ("dynamic", 4)])
