@@ -57,7 +57,7 @@ def compare_with_local(what: str, tmp_path: Path, data_root: Path, *overrides: s
         env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     # Ray may print lines of its own behind ours
