@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from benchmarks.soak import Outcome, figures, main
 from benchmarks.soak_faults import KINDS, schedule
 from benchmarks.soak_parts import differing
+from benchmarks.soak_watch import StallWatch, tell_of_everybody
 from heterofl_ray.cli import answer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
@@ -26,7 +28,7 @@ def test_runs_under_faults_end_with_the_bytes_of_one_without() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=1200,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
@@ -52,6 +54,31 @@ def test_a_run_that_differs_or_is_told_wrongly_misses_the_bound() -> None:
     for bad in (Outcome(laps=2, equal=1, exact=2), Outcome(laps=2, equal=2, exact=1), Outcome()):
         assert not bad.holds
         assert not all(figure.holds for figure in figures(bad))
+
+
+def test_one_long_stall_misses_the_bound_however_short_the_others_are() -> None:
+    stalled = Outcome(laps=1, equal=1, exact=1, recovery=[1.0] * 99 + [619.0])
+    assert [figure.name for figure in figures(stalled) if not figure.holds] == ["soak-longest"]
+
+
+def test_a_stall_is_told_while_it_lasts_and_again_when_it_goes_on() -> None:
+    told = threading.Semaphore(0)
+    idle = [0.0]
+    with StallWatch(lambda: idle[0], told.release, seconds=0.2) as watch:
+        assert not told.acquire(timeout=0.3)
+        for seconds in (0.25, 0.45):
+            idle[0] = seconds
+            assert told.acquire(timeout=60)
+        idle[0] = 0.0
+        assert not told.acquire(timeout=0.3)
+    assert watch.stalls == 1
+
+
+def test_what_everybody_does_is_told_without_a_ray_too(capfd: pytest.CaptureFixture[str]) -> None:
+    tell_of_everybody()
+    told = capfd.readouterr().err
+    assert "test_what_everybody_does_is_told_without_a_ray_too" in told
+    assert "most recent call first" in told
 
 
 def test_metrics_are_compared_one_by_one_and_times_with_what_was_told_first() -> None:
