@@ -27,7 +27,9 @@ import psutil
 from heterofl_ray.errors import ConfigError, DataError
 
 SECONDS = 10
-"""The longest that an input may take."""
+"""The longest that an input may take, of the processor's time."""
+STUCK_SECONDS = 120
+"""The same by the clock, which other programs make run on, too."""
 MEMORY = 1536 * 1024**2
 """Bytes of address space that reading may take beyond what the process had."""
 
@@ -128,14 +130,20 @@ def alarm() -> Iterator[None]:
     """Raise in whatever takes too long; end the process if even that cannot be."""
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise TooSlow(f"more than {SECONDS} s")
+        raise TooSlow(f"more than {SECONDS} s of work, or {STUCK_SECONDS} s of waiting")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    faulthandler.dump_traceback_later(6 * SECONDS, exit=True, file=sys.__stderr__)
+    timers = (
+        (signal.SIGPROF, signal.ITIMER_PROF, SECONDS),
+        (signal.SIGALRM, signal.ITIMER_REAL, STUCK_SECONDS),
+    )
+    before = {number: signal.signal(number, ring) for number, _, _ in timers}
+    for _, timer, seconds in timers:
+        signal.setitimer(timer, seconds)
+    faulthandler.dump_traceback_later(2 * STUCK_SECONDS, exit=True, file=sys.__stderr__)
     try:
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for number, timer, _ in timers:
+            signal.setitimer(timer, 0)
+            signal.signal(number, before[number])
