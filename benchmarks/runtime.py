@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import pickle
 import statistics
 import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import ray
 import torch
 
+from benchmarks.driver_bytes import counting
 from benchmarks.measure import Figure, seconds
 from benchmarks.pool import pool
-from heterofl_ray.clients.group_sum import GroupUpdate
+from heterofl_ray.aggregation.overlap import OverlapMean
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.execution.local import LocalBackend
 from heterofl_ray.parameter_server import ParameterServer
 from heterofl_ray.simulation import Simulation
-from heterofl_ray.submodels.selectors import Cut
+from heterofl_ray.submodels.plan import SubmodelPlan
+from heterofl_ray.submodels.selectors import Cut, select
 
 NAME = "runtime"
 ABOUT = "the Ray pool against the same jobs in one process; adding up; bytes through the driver"
@@ -36,7 +36,7 @@ def measure(quick: bool) -> list[Figure]:
         return [
             _overhead(root, repeats),
             _accumulation(root, repeats),
-            _driver_bytes(root, 2 if quick else 5),
+            *_driver_bytes(root, 2 if quick else 5),
         ]
 
 
@@ -78,71 +78,69 @@ def _overhead(root: Path, repeats: int) -> Figure:
 
 
 def _accumulation(root: Path, repeats: int) -> Figure:
-    """Adding a level's slice into the sums and counts, against adding as many bytes flat."""
+    """A round's sums added and its counts written, against adding as many bytes flat."""
     config = _config(data="synthetic-images:1000", model="preresnet18", mix="a-b", clients=10)
     bench = Workbench(config, root, CPU)
-    server = ParameterServer(bench)
-    level = config.levels.levels[1]
+    whole, level = config.levels.levels
+    cut, server = Cut(level), ParameterServer(bench)
+    outer, inner = bench.layout(whole), bench.layout(level)
+    plan = SubmodelPlan.of(outer, select(cut, outer, inner, bench.streams))
+    mean = OverlapMean(outer, server.parameters)
     # several of each, in turns: what is added comes from afar, not from a cache
-    updates = [GroupUpdate(Cut(level), server.cut(Cut(level)), 1.0, None, None) for _ in range(8)]
-    elements = sum(tensor.numel() for tensor in updates[0].sums.values())
+    updates = [server.cut(cut) for _ in range(10)]
+    elements = sum(tensor.numel() for tensor in updates[0].values())
     flat, others = torch.zeros(elements), [torch.ones(elements) for _ in updates]
+
+    def our_round() -> None:
+        for update in updates:
+            mean.add(plan, update, 1.0)
+        mean.count()
+
+    def plain_round() -> None:
+        for other in others:
+            flat.add_(other)
+
     ratios = []
     torch.set_num_threads(1)
     for _ in range(repeats):
-        ours = statistics.median(seconds(partial(server.accumulate, u)) for u in updates * 3)
-        plain = statistics.median(seconds(partial(flat.add_, other)) for other in others * 3)
+        ours = statistics.median(seconds(our_round) for _ in range(3))
+        plain = statistics.median(seconds(plain_round) for _ in range(3))
         ratios.append(plain / ours)
     return Figure(
         name="accumulate-throughput",
-        about="bytes per second added into the overlap sums and counts / torch.add_ on as many",
+        about="bytes per second of a round's updates added into the overlap sums, and its counts "
+        "written / torch.add_ on as many",
         values=tuple(ratios),
         at_least=0.5,
     )
 
 
-def _driver_bytes(root: Path, rounds: int) -> Figure:
-    """Everything the driver gets from or puts into the object store in a round with a test."""
+def _driver_bytes(root: Path, rounds: int) -> list[Figure]:
+    """Of a model far too large for Ray's messages, and of one that just fits into them."""
+    large = {"model": "preresnet18", "mix": "a-e", "about": "PreResNet18"}
+    small = {"model": "mlp", "mix": "a", "network": {"hidden": [28]}, "about": "a model of 90 KB"}
+    return [
+        Figure(
+            name=f"driver-megabytes{suffix}",
+            about=f"megabytes through the driver in a round of {model.pop('about')} with its test",
+            values=_megabytes(root, rounds, model),
+            at_most=1,
+        )
+        for suffix, model in (("", large), ("-small", small))
+    ]
+
+
+def _megabytes(root: Path, rounds: int, model: dict[str, Any]) -> tuple[float, ...]:
+    """Of each round, with 10 clients of a job each."""
     config = _config(
-        data="synthetic-images:400",
-        model="preresnet18",
-        mix="a-e",
-        clients=40,
-        fraction=0.25,
-        local_epochs=1,
+        data="synthetic-images:400", clients=40, fraction=0.25, local_epochs=1, **model
     )
-    moved = 0
-    get, put = ray.get, ray.put
-
-    def size(value: Any) -> int:
-        return len(pickle.dumps(value, protocol=5))
-
-    def counted_get(references: Any, **options: Any) -> Any:
-        nonlocal moved
-        value = get(references, **options)
-        moved += size(value)
-        return value
-
-    def counted_put(value: Any, **options: Any) -> Any:
-        nonlocal moved
-        moved += size(value)
-        return put(value, **options)
-
-    megabytes = []
-    with pool(config, root) as (simulation, _):
+    found = []
+    with pool(config, root) as (simulation, _), counting() as counter:
         simulation.train(1)
-        ray.get, ray.put = counted_get, counted_put
-        try:
-            for t in range(2, rounds + 2):
-                moved = 0
-                simulation.train(t)
-                simulation.test(t)
-                megabytes.append(moved / MEGABYTE)
-        finally:
-            ray.get, ray.put = get, put
-    return Figure(
-        name="driver-megabytes",
-        about="megabytes through the driver in a round of PreResNet18 with its test",
-        values=tuple(megabytes),
-        at_most=1,
-    )
+        for t in range(2, rounds + 2):
+            counter.start()
+            simulation.train(t)
+            simulation.test(t)
+            found.append(counter.total() / MEGABYTE)
+    return tuple(found)

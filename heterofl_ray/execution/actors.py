@@ -22,7 +22,7 @@ from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data import shipping
 from heterofl_ray.execution.backend import Clients
-from heterofl_ray.execution.transport import register_tensors
+from heterofl_ray.execution.transport import Stored, register_tensors
 from heterofl_ray.models import registry
 from heterofl_ray.parameter_server import ParameterServer
 from heterofl_ray.submodels.selectors import Cut
@@ -121,10 +121,11 @@ class Worker:
         count = len(self._shards)
         slices, states = inputs[:count], inputs[count:]
         reports, update, *kept = job.run(self._bench, _joined(slices), *states)
-        return reports, *(update.part(names) for names in self._shards), *kept
+        parts = [update.part(names) for names in self._shards]
+        return reports, *map(Stored, parts), *map(Stored, kept)
 
-    def calibrate(self, job: CalibrateJob, *slices: Parameters) -> tuple[None, Moments]:
-        return None, job.run(self._bench, _joined(slices))
+    def calibrate(self, job: CalibrateJob, *slices: Parameters) -> tuple[None, Stored]:
+        return None, Stored(job.run(self._bench, _joined(slices)))
 
     def evaluate(
         self, job: EvaluateJob | ClientTestJob, given: Any, *slices: Parameters
@@ -154,8 +155,8 @@ class Server:
         self._next = 0
         self._early.clear()
 
-    def cut(self, cut: Cut) -> tuple[None, Parameters]:
-        return None, self._server.cut(cut)
+    def cut(self, cut: Cut) -> tuple[None, Stored]:
+        return None, Stored(self._server.cut(cut))
 
     def accumulate(self, number: int, update: GroupUpdate) -> None:
         if number >= self._next:
@@ -164,18 +165,18 @@ class Server:
             self._server.accumulate(self._early.pop(self._next))
             self._next += 1
 
-    def commit(self, round_number: int, updates: int) -> tuple[None, Parameters]:
+    def commit(self, round_number: int, updates: int) -> tuple[None, Stored]:
         """End a round of ``updates`` updates; what the server then holds is its state."""
         if self._next != updates:
             raise RuntimeError(f"{self._next} of {updates} updates came; the round is not whole")
         self._server.commit(round_number)
-        return None, self._server.state
+        return self.state()
 
     def load(self, *parts: Parameters) -> None:
         self._server.load(_joined(parts))
 
-    def state(self) -> tuple[None, Parameters]:
-        return None, self._server.state
+    def state(self) -> tuple[None, Stored]:
+        return None, Stored(self._server.state)
 
     def see(self, *objects: Any) -> None:
         """Fails where one of the objects is lost."""
@@ -189,8 +190,8 @@ class Server:
     ) -> None:
         write_parts(write, arguments, clients, *state)
 
-    def pool(self, *parts: Moments) -> tuple[None, Moments]:
-        return None, pooled(parts)
+    def pool(self, *parts: Moments) -> tuple[None, Stored]:
+        return None, Stored(pooled(parts))
 
 
 def write_parts(

@@ -17,6 +17,7 @@ from ray.experimental import get_object_locations
 
 from heterofl_ray.errors import Interrupted
 from heterofl_ray.execution.failures import ObjectsLost
+from heterofl_ray.execution.transport import INLINED_BYTES
 
 logger = logging.getLogger(__name__)
 
@@ -24,8 +25,6 @@ SAY_SECONDS = 30.0
 """Of silence, before it is said what is waited for."""
 LOOK_SECONDS = 10.0
 """Between looks for what is waited for."""
-INLINED_BYTES = 100 * 1024
-"""Up to which Ray may keep an object with its owner, on no node."""
 LOOKUP_MILLISECONDS = 5000
 
 

@@ -21,6 +21,27 @@ def register_tensors() -> None:
     ray.util.register_serializer(torch.Tensor, serializer=_to_array, deserializer=view)
 
 
+INLINED_BYTES = 100 * 1024
+"""Up to which Ray hands a result to whoever asked for it instead of storing it."""
+
+
+class Stored:
+    """A result that goes into the object store however small it is; read, it is the value itself.
+
+    Ray would send a small one to the driver, and from there to everybody who needs it.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _value, (self._value, bytes(INLINED_BYTES))
+
+
+def _value(value: Any, padding: bytes) -> Any:
+    return value
+
+
 def _to_array(tensor: Tensor) -> np.ndarray[Any, Any]:
     array: np.ndarray[Any, Any] = tensor.detach().cpu().contiguous().numpy()
     return array

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.driver_bytes import counting
 from heterofl_ray import run
+from heterofl_ray.execution.transport import INLINED_BYTES
 from heterofl_ray.result import RunResult
 from heterofl_ray.state import fingerprint, load
 
@@ -48,9 +50,16 @@ def test_compiled_steps_keep_the_contract_too() -> None:
     assert two.summary["model_sha256"] == expected
 
 
-def test_the_number_of_servers_does_not_matter() -> None:
-    result = ray_run("conv", "server.shards=3", "execution.workers=2")
-    assert result.summary["model_sha256"] == local_digest("conv")
+def test_the_number_of_servers_does_not_matter_and_the_model_stays_off_the_driver() -> None:
+    """Small parts of a small model, which Ray would send through the driver again and again."""
+    small = ("model=mlp", "network.hidden=[600]", "rounds=2")
+    with counting() as counter:
+        result = ray_run("conv", *small, "server.shards=3", "execution.workers=2")
+        passed = counter.total()
+    assert result.summary["model_sha256"] == local_digest("conv", *small)
+    whole = sum(tensor.nbytes for tensor in result.parameters.values())
+    saved = whole + 3 * INLINED_BYTES  # the result, with what each part is padded by
+    assert saved < passed < saved + 100_000 < 2 * 6 * whole  # a round's six updates
 
 
 def test_scores_and_history_are_the_same_too() -> None:
