@@ -88,10 +88,7 @@ class OverlapMean:
         ``step(name, parameter, means, held)`` does the writing in another way. ``noise(name,
         sums)`` is added to the sums: a mean's noise is smaller the more clients hold the element.
         """
-        for (plan, name), weight in self._weights.items():
-            counts = self.counts[name]
-            held = torch.full([1] * counts.dim(), weight, device=counts.device)
-            Window.on(counts, plan.selections[name]).add(held)
+        self.count()
         for name, parameter in parameters.items():
             counts = self.counts[name]
             if noise is not None:
@@ -99,6 +96,14 @@ class OverlapMean:
             means = self.sums[name].div_(counts)
             (step or replace)(name, parameter, means.to(parameter.dtype), counts > 0)
         self.clear()
+
+    def count(self) -> None:
+        """Write out the weights that were noted while sums came in."""
+        for (plan, name), weight in self._weights.items():
+            counts = self.counts[name]
+            held = torch.full([1] * counts.dim(), weight, device=counts.device)
+            Window.on(counts, plan.selections[name]).add(held)
+        self._weights.clear()
 
     def clear(self) -> None:
         """Start again from zero."""
