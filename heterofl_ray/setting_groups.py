@@ -194,7 +194,12 @@ class ExecutionConfig(Checked):
     )
     clients_per_job: int = setting(1, "same-level clients trained and summed together", low=1)
     tries: int = setting(4, "times a job is run before its loss ends the run", low=1, runtime=True)
-    patience: float = setting(300.0, "seconds to wait for a first worker", above=0, runtime=True)
+    patience: float = setting(
+        300.0,
+        "seconds to wait for a first worker, and for what a parameter server was asked",
+        above=0,
+        runtime=True,
+    )
 
     @property
     def trainers(self) -> dict[str, str]:
