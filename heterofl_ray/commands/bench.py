@@ -16,7 +16,9 @@ ABOUT = "the speed suite of a checkout: ratios, their spread and their bounds"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="themes; the suite when none is named")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="themes; the suite when none is named"
+    )
     parser.add_argument("--quick", action="store_true", help="small jobs, one repeat, few bounds")
     parser.add_argument(
         "--record", action="store_true", help="keep the results in benchmarks/results"
