@@ -26,8 +26,9 @@ from heterofl_ray.execution.actors import Place, Server, Setup, Worker
 from heterofl_ray.execution.backend import Clients, Kept, State, TestWork, TrainWork
 from heterofl_ray.execution.failures import Loss, ObjectsLost, ServerLost
 from heterofl_ray.execution.ray_batch import RayBatch, raise_first
-from heterofl_ray.execution.ray_pool import Pool, Task
+from heterofl_ray.execution.ray_pool import Pool
 from heterofl_ray.execution.ray_servers import Parts, Servers
+from heterofl_ray.execution.ray_tasks import Task
 from heterofl_ray.execution.ray_waiting import LOOK_SECONDS, Every, fetch, is_gone
 from heterofl_ray.execution.ray_writer import Writer
 from heterofl_ray.execution.scheduling import CostEstimate, InOrder
@@ -150,7 +151,7 @@ class RayBackend:
         self._pool.fit()
         self._servers.ask("the server to begin a round", lambda server: server.begin.remote())
         examples = self._bench.data.examples
-        order = InOrder(EARLY_MODELS * max(1, self.workers) * self._elements)
+        order = InOrder(EARLY_MODELS * self._pool.size * self._elements)
         tasks = [
             Task(
                 "train",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from heterofl_ray.execution.ray_pool import Pool, Task
+from heterofl_ray.execution.ray_pool import Pool
+from heterofl_ray.execution.ray_tasks import Task
 
 
 class RayBatch:

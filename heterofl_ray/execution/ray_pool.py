@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -26,65 +25,13 @@ from heterofl_ray.clients.jobs import ClientReport
 from heterofl_ray.errors import ClientError, GpuFull, RunFailed
 from heterofl_ray.execution.actors import Place
 from heterofl_ray.execution.failures import Decision, Loss, ObjectsLost, decide
+from heterofl_ray.execution.ray_tasks import Seat, Started, Task
 from heterofl_ray.execution.ray_waiting import LOOK_SECONDS, SAY_SECONDS, Every, is_gone, ready
 from heterofl_ray.execution.scheduling import admits
 
 logger = logging.getLogger(__name__)
 
 TURN_SECONDS = 1.0
-
-
-@dataclass(eq=False)
-class Task:
-    """A job on its way through the pool."""
-
-    method: str
-    job: Any
-    inputs: tuple[Any, ...]
-    returns: int = 1
-    cost: float = 0.0
-    level: str = ""
-    tries: int = 0
-    done: bool = False
-    abandoned: bool = False
-    error: Exception | None = None
-    """Why it cannot be done; whoever asked for it decides what follows."""
-    result: Any = None
-    references: Sequence[ray.ObjectRef] = ()
-    """What it returned besides its result; stays in the object store."""
-    may_start: Callable[[], bool] = lambda: True
-
-
-@dataclass(eq=False)
-class Started:
-    """A task at a worker."""
-
-    task: Task
-    answer: ray.ObjectRef
-    rest: Sequence[ray.ObjectRef]
-    since: float = field(default_factory=time.monotonic)
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.since
-
-
-@dataclass(eq=False)
-class Seat:
-    """One worker: not yet ready, idle, or busy with a task and perhaps the next one at hand."""
-
-    actor: Any
-    arrival: ray.ObjectRef
-    """Its place, once it is ready."""
-    place: Place | None = None
-    started: list[Started] = field(default_factory=list)
-
-    @property
-    def pending(self) -> ray.ObjectRef | None:
-        """What is waited for from it next."""
-        if self.place is None:
-            return self.arrival
-        return self.started[0].answer if self.started else None
 
 
 class Pool:
@@ -127,6 +74,11 @@ class Pool:
             known = self.memory.get(report.level, 0)
             self.memory[report.level] = max(known, report.memory)
 
+    @property
+    def size(self) -> int:
+        """Of workers, be they ready or on their way."""
+        return len(self._seats)
+
     def places(self) -> list[Place]:
         """Of the workers that are ready."""
         return [seat.place for seat in self._seats if seat.place is not None]
@@ -158,7 +110,7 @@ class Pool:
         decision = decide(loss, task.tries, self._tries)
         if decision is Decision.GIVE_UP:
             raise RunFailed(
-                f"{_named(task)} was lost {task.tries} times ({loss.name.lower()}); look at the "
+                f"{task.name} was lost {task.tries} times ({loss.name.lower()}); look at the "
                 "workers' logs, or raise execution.tries"
             )
         self.submit([task])
@@ -263,7 +215,7 @@ class Pool:
         elif isinstance(cause, ClientError):
             self._give_back(seat, ClientError(cause.message, cause.trace))
         else:
-            what = _named(seat.started[0].task)
+            what = seat.started[0].task.name
             reason = f"{what} failed: {type(cause).__name__}: {cause}\n{error}"
             self._give_back(seat, RunFailed(reason))
 
@@ -291,14 +243,17 @@ class Pool:
         self.submit([entry.task for entry in started if not entry.task.abandoned])
 
     def _give_back_what_waits_in_vain(self) -> None:
-        """A worker whose task's inputs are lost may wait for them for long; another takes over."""
+        """A worker whose task's inputs are lost may wait for them for long; another takes over.
+
+        The same where its answer is lost, which is then waited for here.
+        """
         late = [
             seat for seat in self._seats if seat.started and seat.started[0].seconds > LOOK_SECONDS
         ]
-        if not is_gone(thing for seat in late for thing in seat.started[0].task.inputs):
+        if not is_gone(thing for seat in late for thing in seat.started[0].objects):
             return
         for seat in late:
-            if is_gone(seat.started[0].task.inputs):
+            if is_gone(seat.started[0].objects):
                 self._give_back(seat, ObjectsLost("what a job needs is on no living node"))
                 self._dismiss(seat)
                 self._take_back(seat.started)
@@ -314,7 +269,7 @@ class Pool:
             )
         if self._say.is_due():
             running = [entry for seat in self._seats for entry in seat.started[:1]]
-            busy = [f"{_named(entry.task)} ({entry.seconds:.0f} s)" for entry in running]
+            busy = [f"{entry.task.name} ({entry.seconds:.0f} s)" for entry in running]
             starting = sum(seat.place is None for seat in self._seats)
             logger.warning(
                 "nothing finished for %.0f s; waiting for %s; %d more queued, %d workers starting",
@@ -323,15 +278,6 @@ class Pool:
                 len(self._queue),
                 starting,
             )
-
-
-def _named(task: Task) -> str:
-    job = task.job
-    what = {"train": "training", "calibrate": "calibration"}.get(task.method, "evaluation")
-    clients = getattr(job, "clients", None)
-    who = f" of clients {', '.join(map(str, clients))}" if clients else ""
-    when = f" in round {job.round_number}" if hasattr(job, "round_number") else ""
-    return f"{what}{who} at level {task.level}{when}"
 
 
 def _shown(resources: dict[str, float]) -> str:

@@ -46,9 +46,12 @@ class Every:
 
 
 def ready(references: Sequence[ray.ObjectRef], count: int, seconds: float) -> list[ray.ObjectRef]:
-    """`ray.wait`; it makes a SystemError of what a signal's handler raises while it waits."""
+    """Those whose values are here, so that to get them takes no time.
+
+    `ray.wait`, which makes a SystemError of what a signal's handler raises while it waits.
+    """
     try:
-        found, _ = ray.wait(list(references), num_returns=count, timeout=seconds, fetch_local=False)
+        found, _ = ray.wait(list(references), num_returns=count, timeout=seconds)
     except SystemError as error:
         if isinstance(error.__cause__, Interrupted):
             raise error.__cause__ from None

@@ -13,7 +13,8 @@ from heterofl_ray.errors import GpuFull, RunFailed
 from heterofl_ray.execution import ray_pool
 from heterofl_ray.execution.actors import Place
 from heterofl_ray.execution.failures import ObjectsLost
-from heterofl_ray.execution.ray_pool import Pool, Task
+from heterofl_ray.execution.ray_pool import Pool
+from heterofl_ray.execution.ray_tasks import Task
 from heterofl_ray.execution.scheduling import admits
 from heterofl_ray.mixes import Level
 from heterofl_ray.submodels.selectors import Cut
