@@ -124,7 +124,8 @@ def test_resumed_after_kill_9_equals_uninterrupted(
 ) -> None:
     settings = ("rounds=5", f"assignment={assignment}")
     where = (f"execution.backend={backend}", "execution.workers=2", f"tracking.root={tmp_path}/x")
-    mortal = make_config(model, *settings, *where, "execution.address=local")
+    ours = ray.get_runtime_context().gcs_address
+    mortal = make_config(model, *settings, *where, f"execution.address={ours}")
     (tmp_path / "config.yaml").write_text(mortal.to_yaml())
     seed = random.randrange(10**6)
     print(f"killed at the moment of seed {seed}")
