@@ -62,6 +62,7 @@ def _loggers_on() -> None:
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("heterofl_ray") and isinstance(logger, logging.Logger):
             logger.disabled, logger.propagate = False, True
+            logger.setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session", autouse=True)
