@@ -47,7 +47,8 @@ class OverlapMean:
         self._fused = kernels.available() and any(t.is_cuda for t in parameters.values())
         # for as long as somebody has the plan: some are made for one round
         self._windows = WeakKeyDictionary[SubmodelPlan, dict[str, Window]]()
-        self._weights: dict[tuple[SubmodelPlan, str], float] = {}
+        self._count_windows = WeakKeyDictionary[SubmodelPlan, dict[str, Window]]()
+        self._weights: dict[tuple[SubmodelPlan, tuple[str, ...]], float] = {}
 
     def add(
         self,
@@ -63,22 +64,21 @@ class OverlapMean:
         Where they hold only some labels, ``sums`` has only these on label axes, and
         ``label_weights`` is for each of ``labels`` the weight of the clients that hold it.
         """
-        if plan not in self._windows:
-            self._windows[plan] = plan.windows(self.sums)
-        for name, values in sums.items():
-            window, chosen = self._windows[plan][name], plan.selections[name]
-            if labels is not None and label_weights is not None and name in self._label_axes:
-                place, axis = self._label_axes[name]
-                held = _along(place, len(chosen), label_weights, axis.extra, weight)
-                selections = with_rows(chosen, place, axis, labels)
-                self._add_both(name, selections, values, held)
-            elif self._fused:
-                held = torch.full([1] * len(chosen), weight, device=window.view.device)
-                self._add_both(name, chosen, values, held)
-            else:
-                window.add(values)
-                key = (plan, name)
-                self._weights[key] = self._weights.get(key, 0.0) + weight
+        known = labels is not None and label_weights is not None
+        by_label = self._label_axes if known else {}
+        whole = {name: values for name, values in sums.items() if name not in by_label}
+        if self._fused:
+            held = torch.tensor(weight)
+            for name, values in whole.items():
+                self._add_both(name, plan.selections[name], values, held.expand([1] * values.dim()))
+        else:
+            self._add_whole(plan, whole, weight)
+        if labels is None or label_weights is None:
+            return
+        for name in sums.keys() & by_label.keys():
+            chosen, (place, axis) = plan.selections[name], by_label[name]
+            held = _along(place, len(chosen), label_weights, axis.extra, weight)
+            self._add_both(name, with_rows(chosen, place, axis, labels), sums[name], held)
 
     def commit(
         self, parameters: Parameters, step: Step | None = None, noise: Noise | None = None
@@ -99,10 +99,10 @@ class OverlapMean:
 
     def count(self) -> None:
         """Write out the weights that were noted while sums came in."""
-        for (plan, name), weight in self._weights.items():
-            counts = self.counts[name]
-            held = torch.full([1] * counts.dim(), weight, device=counts.device)
-            Window.on(counts, plan.selections[name]).add(held)
+        for (plan, names), weight in self._weights.items():
+            windows = self._count_windows[plan]
+            for name in names:
+                windows[name].add_number(weight)
         self._weights.clear()
 
     def clear(self) -> None:
@@ -110,6 +110,25 @@ class OverlapMean:
         self._weights.clear()
         for tensor in (*self.sums.values(), *self.counts.values()):
             tensor.zero_()
+
+    def _add_whole(self, plan: SubmodelPlan, sums: Parameters, weight: float) -> None:
+        """All in one call, since small tensors are many; their weight is noted for `count`."""
+        if plan not in self._windows:
+            self._windows[plan] = plan.windows(self.sums)
+            self._count_windows[plan] = plan.windows(self.counts)
+        windows = self._windows[plan]
+        views, added = [], []
+        for name, values in sums.items():
+            window = windows[name]
+            if window.picks:
+                window.add(values)
+            else:
+                views.append(window.view)
+                added.append(window.shaped(values))
+        if views:
+            torch._foreach_add_(views, added)
+        noted = (plan, tuple(sums))
+        self._weights[noted] = self._weights.get(noted, 0.0) + weight
 
     def _add_both(self, name: str, selections: Selections, values: Tensor, held: Tensor) -> None:
         add = kernels.fused_add if self._fused else plain_add

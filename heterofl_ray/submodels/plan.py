@@ -139,7 +139,7 @@ class Window:
         return taken
 
     def write(self, values: Tensor) -> None:
-        values = self._shaped(values)
+        values = self.shaped(values)
         match self.picks:
             case ():
                 self.view.copy_(values)
@@ -149,7 +149,7 @@ class Window:
                 self.view[self._grid()] = values
 
     def add(self, values: Tensor) -> None:
-        values = self._shaped(values).to(self.view.dtype)
+        values = self.shaped(values)
         match self.picks:
             case ():
                 self.view.add_(values)
@@ -158,12 +158,19 @@ class Window:
             case _:  # places are distinct, so no entry is added to twice
                 self.view[self._grid()] += values
 
-    def _shaped(self, values: Tensor) -> Tensor:
-        """``values`` with segmented axes split as in the view (an axis of 1 stays to broadcast)."""
+    def add_number(self, number: float) -> None:
+        """The same to every selected entry."""
+        if self.picks:
+            self.add(torch.full([1] * (self.view.dim() - len(self.segmented)), number))
+        else:
+            self.view.add_(number)
+
+    def shaped(self, values: Tensor) -> Tensor:
+        """``values`` as the view has them: its type, segmented axes split (one of 1 broadcasts)."""
         for split, segments in reversed(self.segmented):
             parts = (1, 1) if values.shape[split] == 1 else (segments, -1)
             values = values.unflatten(split, parts)
-        return values
+        return values if values.dtype == self.view.dtype else values.to(self.view.dtype)
 
     def _shape(self) -> list[int]:
         shape = list(self.view.shape)
