@@ -12,6 +12,7 @@ import torch
 
 from benchmarks.driver_bytes import counting
 from benchmarks.measure import Figure, seconds
+from benchmarks.neighbour import Neighbour
 from benchmarks.pool import pool
 from heterofl_ray.aggregation.overlap import OverlapMean
 from heterofl_ray.clients.workbench import Workbench
@@ -34,47 +35,57 @@ def measure(quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         return [
-            _overhead(root, repeats),
+            *_overhead(root, repeats),
             _accumulation(root, repeats),
             *_driver_bytes(root, 2 if quick else 5),
         ]
 
 
 def _config(**changes: Any) -> ExperimentConfig:
-    """Rounds like the paper's on MNIST: 10 clients of level d, a job taking about a second."""
+    """The paper's rounds on MNIST: 10 clients of level d, 600 images each, five times over."""
     values = {
-        "data": "synthetic-images:20000",
+        "data": "synthetic-images:60000",
         "model": "conv",
         "mix": "d",
-        "clients": 50,
-        "fraction": 0.2,
+        "clients": 100,
+        "fraction": 0.1,
         "rounds": 1000,
-        "local_epochs": 3,
+        "local_epochs": 5,
         "execution": {"workers": 2, "address": "auto"},
     }
     return ExperimentConfig.from_dict({**values, **changes})
 
 
-def _overhead(root: Path, repeats: int) -> Figure:
-    """The same round on both, turn and turn about; the one process rests meanwhile."""
+def _overhead(root: Path, repeats: int) -> list[Figure]:
+    """The same round on the pool, in one process, and in one that has a neighbour."""
     config = _config()
     bench = Workbench(config, root, CPU)
-    local = LocalBackend(bench)
-    alone = Simulation(bench, local)
-    ratios = []
+    local = [LocalBackend(bench) for _ in range(2)]
+    alone, beside = (Simulation(bench, backend) for backend in local)
+    neighbour = Neighbour(config, root)
+    halves, shared = [], []
     with pool(config, root) as (simulation, _):
         for t in range(1, repeats + 2):
             on_pool = seconds(partial(simulation.train, t))
             in_one = seconds(partial(alone.train, t))
-            if t > 1:  # the first round warms both up
-                ratios.append(on_pool / (in_one / 2))
-    local.close()
-    return Figure(
-        name="runtime-overhead",
-        about="a round on a pool of 2 workers / half of the same jobs back to back in one process",
-        values=tuple(ratios),
-        at_most=1.10,
-    )
+            with neighbour.busy():
+                in_one_of_two = seconds(partial(beside.train, t))
+            if t > 1:  # the first round warms all up
+                halves.append(on_pool / (in_one / 2))
+                shared.append(on_pool / (in_one_of_two / 2))
+    neighbour.close()
+    for backend in reversed(local):
+        backend.close()
+    jobs = "a round on a pool of 2 workers / half of the same jobs back to back in one process"
+    return [
+        Figure(name="runtime-overhead", about=jobs, values=tuple(halves), at_most=1.10),
+        Figure(
+            name="runtime-overhead-both-cores",
+            about=f"{jobs} while another does them, too",
+            values=tuple(shared),
+            at_most=1.10,
+        ),
+    ]
 
 
 def _accumulation(root: Path, repeats: int) -> Figure:

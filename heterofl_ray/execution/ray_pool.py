@@ -155,7 +155,7 @@ class Pool:
             if not any(seat.place and len(seat.started) == ahead for seat in self._seats):
                 continue
             for task in list(self._queue):
-                if ahead and len(self._queue) <= 2 * len(self._seats):
+                if ahead and len(self._queue) <= len(self._seats):
                     return
                 if not task.may_start():
                     continue
