@@ -37,6 +37,9 @@ DEFAULT_SERVER = "http://127.0.0.1:8265"
 OBJECT_STORE_BYTES = 512 * 1024**2
 START_SECONDS = 120.0
 STOP_SECONDS = 30.0
+RETRY_SECONDS = 1.0
+NOBODY_THERE = "No available agent"
+"""What Ray's job server says while no node of its cluster can take a job."""
 
 
 @dataclass(frozen=True)
@@ -189,17 +192,7 @@ def run_job(
     for handler in logging.getLogger("ray").handlers:
         handler.setLevel(logging.ERROR)  # what it packs and uploads is of no interest
     client = server.client()
-    try:
-        job = client.submit_job(
-            entrypoint=entrypoint,
-            runtime_env={
-                "working_dir": str(working_dir),
-                # time to keep a checkpoint when the job is stopped
-                "env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "20", **environment},
-            },
-        )
-    except RuntimeError as error:
-        raise RunFailed(f"the job was not taken: {error}") from None
+    job = _submit(client, entrypoint, working_dir, environment)
     shown = 0
 
     def count(line: str) -> None:
@@ -223,6 +216,33 @@ def run_job(
     if details.driver_exit_code is None:  # it never came to run
         raise RunFailed(f"the job could not be run: {(details.message or '').strip()}")
     return int(details.driver_exit_code)
+
+
+def _submit(
+    client: JobSubmissionClient, entrypoint: str, working_dir: Path, environment: Mapping[str, str]
+) -> str:
+    """Asked again while a Ray that has only just started, or is busy, has nobody to take it."""
+    job = f"heterofl-{secrets.token_hex(8)}"
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            client.submit_job(
+                entrypoint=entrypoint,
+                submission_id=job,
+                runtime_env={
+                    "working_dir": str(working_dir),
+                    # time to keep a checkpoint when the job is stopped
+                    "env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "20", **environment},
+                },
+            )
+            return job
+        except RuntimeError as error:
+            if NOBODY_THERE not in str(error) or time.monotonic() > end:
+                raise RunFailed(f"the job was not taken: {error}") from None
+        time.sleep(RETRY_SECONDS)
+        with contextlib.suppress(RuntimeError):  # it may have been taken, and the answer too late
+            client.get_job_status(job)
+            return job
 
 
 async def _follow(client: JobSubmissionClient, job: str, show: Callable[[str], None]) -> None:
