@@ -18,9 +18,9 @@ from heterofl_ray.config import ExperimentConfig
 class Groups(LoadScopeScheduling):
     """Test by test, but files of one ``xdist_group`` after another in one process.
 
-    The tests of a group wait for each other: 'ray' shares one cluster, 'nodes' have clusters of
-    their own, 'documented' has the place that pages assume. (``--dist loadgroup`` would do it, were
-    its groups known to every version of pytest.)
+    The tests of a group wait for each other: 'ray' shares one cluster and 'methods' another,
+    'nodes' have clusters of their own, 'documented' has the place that pages assume.
+    (``--dist loadgroup`` would do it, were its groups known to every version of pytest.)
     """
 
     def _split_scope(self, nodeid: str) -> str:

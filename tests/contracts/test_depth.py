@@ -11,7 +11,7 @@ from heterofl_ray.runner import resume
 
 from .conftest import killing_after, make_config
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("methods")]
 
 DEPTHS = ("method=inclusivefl", "mix=a-b-c", "network.hidden=[8,8,8]", "inclusivefl.beta=0.5")
 

@@ -20,7 +20,7 @@ from .conftest import killing_after, watch_servers
 from .test_faults import start, wait_for_checkpoint
 from .test_methods import lost_reference
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("methods")]
 
 
 def make_config(*overrides: str) -> ExperimentConfig:
@@ -64,12 +64,11 @@ def test_one_worker_equals_local_and_servers_are_sent_scores_alone(
 
 
 @pytest.mark.usefixtures("ray_cluster")
-@pytest.mark.parametrize("kind", ["Worker", "Server"])
-def test_two_workers_and_whoever_is_killed_change_nothing(kind: str) -> None:
-    overlapped = ("evaluation.overlap=true",) if kind == "Server" else ()
-    with killing_after(kind, 1, 3) as killed:
-        found = on_ray("execution.workers=2", *overlapped)
-    assert killed
+def test_two_workers_and_whoever_is_killed_change_nothing() -> None:
+    with killing_after("Worker", 1, 3) as workers, killing_after("Server", 2, 4) as servers:
+        found = on_ray("execution.workers=2", "execution.tries=20", "evaluation.overlap=true")
+    assert workers
+    assert servers
     assert_same(found)
 
 

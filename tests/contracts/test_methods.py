@@ -20,7 +20,7 @@ from heterofl_ray.state import ClientState, fingerprint, flat
 from .conftest import killing_after, make_config, wait_until, watch_servers
 from .test_faults import start, wait_for_checkpoint
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("methods")]
 
 LONGER = ("rounds=8", "evaluate_every=4")
 METHODS = {
@@ -70,12 +70,12 @@ def test_what_a_client_keeps_does_not_go_to_a_server(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", ["Worker", "Server"])
-def test_two_workers_and_whoever_is_killed_change_nothing(method: str, kind: str) -> None:
-    sharded = ("server.shards=2", "evaluation.overlap=true") if kind == "Server" else ()
-    with killing_after(kind, 1, 4) as killed:
-        found = on_ray(method, "execution.workers=2", "execution.tries=20", *sharded)
-    assert killed
+def test_two_workers_and_whoever_is_killed_change_nothing(method: str) -> None:
+    where = ("execution.workers=2", "execution.tries=20", "server.shards=2")
+    with killing_after("Worker", 1, 4) as workers, killing_after("Server", 2, 5) as servers:
+        found = on_ray(method, *where, "evaluation.overlap=true")
+    assert workers
+    assert servers
     assert_same(found, method)
 
 

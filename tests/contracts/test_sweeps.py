@@ -19,7 +19,7 @@ from heterofl_ray.tuning.sweep import SweepResult, resume, start
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("ray"),
+    pytest.mark.xdist_group("methods"),
     pytest.mark.usefixtures("ray_cluster"),
 ]
 

@@ -8,7 +8,7 @@ from heterofl_ray import run
 
 from .conftest import killing_after, make_config
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("methods")]
 
 LONGER = ("rounds=8", "evaluate_every=0", "execution.trainer=plain")
 SERVERS = {
