@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_runs_under_faults_end_with_the_bytes_of_one_without() -> None:
-    command = [sys.executable, "-m", "benchmarks", "soak", "--json", "--minutes", "1.2"]
+    command = [sys.executable, "-m", "benchmarks", "soak", "--json", "--minutes", "0.5"]
     done = subprocess.run(
-        [*command, "--seed", "4", "--rounds", "40", "--faults", "worker,node,disk"],
+        [*command, "--seed", "4", "--rounds", "20", "--faults", "worker,node,disk"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -34,7 +34,7 @@ def test_runs_under_faults_end_with_the_bytes_of_one_without() -> None:
     found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     assert found["laps"] >= 1
     assert found["equal"] == found["laps"]
-    assert found["rounds"] == 40 * found["laps"]
+    assert found["rounds"] == 20 * found["laps"]
     assert sum(found["faults"].values()) >= 2, "too few faults to show anything"
     assert len(found["log"]) == sum(found["faults"].values())
 
