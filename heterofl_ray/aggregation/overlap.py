@@ -64,13 +64,12 @@ class OverlapMean:
         Where they hold only some labels, ``sums`` has only these on label axes, and
         ``label_weights`` is for each of ``labels`` the weight of the clients that hold it.
         """
-        known = labels is not None and label_weights is not None
-        by_label = self._label_axes if known else {}
+        by_label = {} if labels is None or label_weights is None else self._label_axes
         whole = {name: values for name, values in sums.items() if name not in by_label}
         if self._fused:
-            held = torch.tensor(weight)
             for name, values in whole.items():
-                self._add_both(name, plan.selections[name], values, held.expand([1] * values.dim()))
+                held = torch.full([1] * values.dim(), weight, device=self.sums[name].device)
+                self._add_both(name, plan.selections[name], values, held)
         else:
             self._add_whole(plan, whole, weight)
         if labels is None or label_weights is None:

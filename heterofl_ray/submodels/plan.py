@@ -161,7 +161,7 @@ class Window:
     def add_number(self, number: float) -> None:
         """The same to every selected entry."""
         if self.picks:
-            self.add(torch.full([1] * (self.view.dim() - len(self.segmented)), number))
+            self.add(self.view.new_full([1] * (self.view.dim() - len(self.segmented)), number))
         else:
             self.view.add_(number)
 

@@ -50,9 +50,10 @@ def test_workers_and_servers_that_are_killed_do_not_change_the_model(
 
 
 @pytest.mark.usefixtures("ray_cluster")
-def test_a_server_that_is_killed_is_rebuilt_from_the_last_committed_round() -> None:
-    longer = ("rounds=7", "evaluate_every=1", "assignment=fix", "evaluation.overlap=true")
-    where = ("execution.backend=ray", "execution.workers=2", "server.shards=2")
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_server_that_is_killed_is_rebuilt_from_the_last_committed_round(overlap: bool) -> None:
+    longer = ("rounds=7", "evaluate_every=1", "assignment=fix", f"evaluation.overlap={overlap}")
+    where = ("execution.backend=ray", "execution.workers=2", f"server.shards={1 + overlap}")
     with killing_after("Server", 2, 4) as killed:
         result = run(make_config("conv", *longer, *where))
     assert killed

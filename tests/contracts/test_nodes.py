@@ -1,7 +1,4 @@
-"""Two Ray nodes on one machine, of which one leaves in mid-run.
-
-Nodes that join are in `tests/e2e/test_many_nodes.py`.
-"""
+"""Two Ray nodes on one machine: one leaves, or joins, in mid-run."""
 
 from __future__ import annotations
 
@@ -23,23 +20,27 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_node_that_leaves_does_not_change_the_model(tmp_path: Path, data_root: Path) -> None:
-    found = compare_with_local("remove", tmp_path, data_root, "rounds=60", "evaluate_every=20")
+@pytest.mark.parametrize("what", ["remove", "add"])
+def test_a_node_that_leaves_or_joins_does_not_change_the_model(
+    what: str, tmp_path: Path, data_root: Path
+) -> None:
+    found = compare_with_local(what, tmp_path, data_root, "rounds=60", "evaluate_every=20")
     assert found["workers"] == 2
     assert found["done"] == list(range(1, 61))
 
 
+@pytest.mark.parametrize(("every", "again"), [(2, {3}), (0, {1, 2, 3})])
 def test_a_state_that_goes_down_with_its_node_is_made_again(
-    tmp_path: Path, data_root: Path
+    every: int, again: set[int], tmp_path: Path, data_root: Path
 ) -> None:
     """The server's node, and a model too large to travel inside of Ray's messages.
 
-    Rounds are done again from the last checkpoint.
+    Rounds are done again from the last checkpoint, or without one from the beginning.
     """
-    larger = ("network.hidden=[64,128]", "rounds=8", "checkpoint.every=2")
+    larger = ("network.hidden=[64,128]", "rounds=8", f"checkpoint.every={every}")
     found = compare_with_local("remove-server", tmp_path, data_root, *larger)
     counts = Counter(found["done"])
-    assert {number for number, times in counts.items() if times > 1} == {3}
+    assert {number for number, times in counts.items() if times > 1} == again
     assert sorted(counts) == list(range(1, 9))
 
 

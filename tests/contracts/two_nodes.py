@@ -1,6 +1,6 @@
-"""Run by `test_nodes` in a process of its own: a Ray node leaves in mid-run.
+"""Run by `test_nodes` in a process of its own: a Ray node leaves, or joins, in mid-run.
 
-python -m tests.contracts.two_nodes CONFIG.yaml DATA_DIR remove|remove-server
+python -m tests.contracts.two_nodes CONFIG.yaml DATA_DIR remove|remove-server|add
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Commits:
 
 
 class Changing(Silent):
-    """A node leaves after the third round, when its worker has come.
+    """A node joins after the third round; or leaves, when its worker has come.
 
     One with a worker leaves in mid-round, one with the server between two rounds, when the last
     checkpoint is on disk: so it is known from where the run must go on.
@@ -77,7 +77,9 @@ class Changing(Silent):
             time.sleep(2)  # a worker is on its way
 
     def _change(self, round_number: int) -> None:
-        if self.what == "remove-server":
+        if self.what == "add":
+            self.cluster.add_node(num_cpus=1, **SMALL)
+        elif self.what == "remove-server":
             self._wait_for_checkpoint(round_number)
             self._remove()
         elif self.commits.workers == 2:
@@ -87,9 +89,10 @@ class Changing(Silent):
         self.changed_in = round_number + 1
 
     def _wait_for_checkpoint(self, round_number: int) -> None:
-        last = round_number - round_number % self.every
-        place = self.folder / CHECKPOINTS / f"round-{last:06d}"
-        wait_until(place.exists, 300, f"{place} is not written")
+        if self.every:
+            last = round_number - round_number % self.every
+            place = self.folder / CHECKPOINTS / f"round-{last:06d}"
+            wait_until(place.exists, 300, f"{place} is not written")
 
     def _remove(self) -> None:
         self.cluster.remove_node(self.second, allow_graceful=False)
@@ -118,7 +121,7 @@ def main(path: str, data_dir: str, what: str) -> None:
     cluster = Cluster()
     cluster.add_node(num_cpus=1, include_dashboard=False, **SMALL)
     cluster.connect(namespace="heterofl")  # while there is one node: not to the one that leaves
-    second = cluster.add_node(num_cpus=1, **SMALL)
+    second = cluster.add_node(num_cpus=1, **SMALL) if "remove" in what else None
     cluster.wait_for_nodes()
     place_first_server(off_the_driver=what == "remove-server")
     commits = Commits()
