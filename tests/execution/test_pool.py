@@ -200,6 +200,20 @@ def test_a_task_starts_when_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (other.result, held.result) == ("first", "second")
 
 
+@pytest.mark.parametrize(("tasks", "held"), [(4, [1, 1]), (5, [1, 2]), (6, [2, 2]), (9, [2, 2])])
+def test_tasks_are_handed_out_ahead_while_one_is_left_for_every_worker(
+    tasks: int, held: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last ones are not, so that none has two of them while another idles."""
+    fake = FakeRay(monkeypatch)
+    actors = [Actor(READY, [NEVER] * tasks) for _ in range(2)]
+    pool = make_pool(fake, actors, count=lambda: 2)
+    pool.turn()
+    pool.submit([Task("work", job=None, inputs=(), level="a") for _ in range(tasks)])
+    pool.turn()
+    assert sorted(len(seat.started) for seat in pool._seats) == held
+
+
 def test_the_pool_shrinks_when_nodes_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has not come yet is not waited for, who is ready stays, who died is not replaced."""
     fake = FakeRay(monkeypatch)
