@@ -38,8 +38,11 @@ class Streams:
     @contextmanager
     def layers(self, purpose: str, round_number: int = 0, client: int = 0) -> Iterator[None]:
         """Key what torch draws by itself: initial weights and dropout."""
-        with torch.random.fork_rng():
-            torch.manual_seed(self.key(purpose, round_number, client))
+        on_gpus = torch.cuda.is_available()
+        # to put off the seeds of GPUs that are not there takes torch longer than all the rest
+        seed = torch.manual_seed if on_gpus else torch.default_generator.manual_seed
+        with torch.random.fork_rng(devices=None if on_gpus else ()):
+            seed(self.key(purpose, round_number, client))
             yield
 
     def _sequence(self, purpose: str, round_number: int, client: int) -> np.random.SeedSequence:

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -123,9 +124,18 @@ def open_dataset(root: Path, name: str) -> Dataset:
 
 def view(array: np.ndarray[Any, Any]) -> Tensor:
     """A tensor on the array's own memory; mapped memory is read-only, and nothing writes to it."""
+    _hear_the_warning()
+    return torch.from_numpy(array)
+
+
+@cache
+def _hear_the_warning() -> None:
+    """Torch warns of read-only arrays once in a process; this is that once, and nobody hears."""
+    array = np.zeros(1)
+    array.flags.writeable = False
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
+        warnings.simplefilter("ignore")
+        torch.from_numpy(array)
 
 
 def _write_split(path: Path, columns: Columns) -> None:
