@@ -7,8 +7,6 @@ from pathlib import Path
 
 from heterofl_ray.data import catalog
 from heterofl_ray.data.catalog import SOURCES
-from heterofl_ray.data.intake import importing
-from heterofl_ray.data.intake.readers.contract import Options
 from heterofl_ray.data.places import raw_dir, stored, stored_name
 from heterofl_ray.data.store import Dataset, Draft, open_dataset, write_dataset
 from heterofl_ray.errors import ConfigError, DataError
@@ -37,6 +35,8 @@ def convert(name: str, root: Path) -> Draft:
             folder = raw_dir(root, name)
             if not (folder.is_dir() and any(folder.iterdir())):
                 raise DataError(f"{name} is not there yet: {catalog.missing_files(name, folder)}")
-            options = Options(prefix=source.prefix)
-            draft = importing.known(importing.read_draft(folder, name, options), source)
+            # here: most runs find their data in place, and the readers take a while to load
+            from heterofl_ray.data.intake import importing
+
+            draft = importing.read_known(folder, name, source)
     return draft

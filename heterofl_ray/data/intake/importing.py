@@ -62,10 +62,17 @@ def import_data(root: Path, path: Path, name: str, options: Options) -> Dataset:
     source = catalog.SOURCES.get(name)
     if name.startswith("synthetic-") or (source is not None and source.kind != "files"):
         raise DataError(f"the name {name!r} belongs to a data set that needs no files; use another")
-    if source is not None and options.prefix is None:
+    if source is None:
+        return write_dataset(root, read_draft(path, name, options))
+    return write_dataset(root, read_known(path, name, source, options))
+
+
+def read_known(path: Path, name: str, source: Source, options: Options | None = None) -> Draft:
+    """What lies at ``path``, and what its known name adds to it."""
+    options = options or Options()
+    if options.prefix is None:
         options = dataclasses.replace(options, prefix=source.prefix)
-    draft = read_draft(path, name, options)
-    return write_dataset(root, draft if source is None else known(draft, source))
+    return _known(read_draft(path, name, options), source)
 
 
 def read_draft(path: Path, name: str, options: Options) -> Draft:
@@ -113,8 +120,8 @@ def detect(path: Path) -> tuple[Layout, Path]:
     raise DataError(f"{path} holds nothing that can be read; what can be: {_FORMATS}")
 
 
-def known(draft: Draft, source: Source) -> Draft:
-    """What a known name adds: its published statistics, its class names, its augmentation."""
+def _known(draft: Draft, source: Source) -> Draft:
+    """The draft with its name's published statistics, its class names, its augmentation."""
     info = draft.info
     if info.kind != source.task or (source.shape and info.shape != source.shape):
         raise DataError(
