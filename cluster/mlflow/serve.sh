@@ -28,14 +28,14 @@ MLFLOW_FLASK_SERVER_SECRET_KEY=$(<"$secrets/session_key")
 export MLFLOW_BACKEND_STORE_URI MLFLOW_AUTH_ADMIN_PASSWORD MLFLOW_FLASK_SERVER_SECRET_KEY
 export MLFLOW_ARTIFACTS_DESTINATION=${MLFLOW_ARTIFACTS_DESTINATION:-$secrets/artifacts}
 export MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false MLFLOW_DISABLE_TELEMETRY=true
-export PATH="$here/../../.venv/bin:$PATH"
+export PATH="$here/../../.venv/bin:$PATH" PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
 
 # Who may do what lies in the same database. A user sees nothing that was not shared with them.
 export MLFLOW_AUTH_CONFIG_PATH=$secrets/auth.ini
 {
     printf '[mlflow]\ndefault_permission = NO_PERMISSIONS\nadmin_username = admin\n'
     printf 'database_uri = %s\n' "${MLFLOW_BACKEND_STORE_URI//%/%%}" # configparser's escape
-    printf 'authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n'
+    printf 'authorization_function = gate:authorize\n' # beside this script
 } >"$MLFLOW_AUTH_CONFIG_PATH"
 
 exec mlflow server --app-name basic-auth --host 127.0.0.1 --port 5000 "$@"

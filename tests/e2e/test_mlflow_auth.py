@@ -34,6 +34,13 @@ def test_only_the_password_opens(server: Server) -> None:
     assert server.status(path, server.password) == 200
 
 
+@pytest.mark.parametrize("route", ["assistant/config", "assistant/providers", "%61ssistant/config"])
+def test_nobody_gets_to_the_assistant_which_runs_commands(server: Server, route: str) -> None:
+    """Not even with a password: to MLflow all who come through a tunnel are on this machine."""
+    assert server.status(f"/ajax-api/3.0/mlflow/{route}", server.password) == 403
+    assert server.status(f"/ajax-api/3.0/mlflow/{route}") == 403
+
+
 def test_it_listens_to_this_machine_alone(server: Server) -> None:
     assert open_to_others(below(server.process.pid)) == []
 
