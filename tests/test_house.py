@@ -101,6 +101,12 @@ def test_imports_point_upwards_only(path: Path) -> None:
             assert room_of(path) in ONLY_IN[top], f"{path.name} imports {top}"
 
 
+def test_torchvision_reads_published_data_sets_and_decodes_no_image() -> None:
+    """Its decoders have had vulnerabilities (docs/security.md); images are read by Pillow."""
+    used = {module for path in FILES for module in imports(path) if "torchvision" in module}
+    assert used == {"torchvision.datasets"}
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_files_explain_themselves_and_hold_one_duty(path: Path) -> None:
     text = path.read_text()
