@@ -9,7 +9,10 @@ folder=$(mktemp -d /tmp/nodes.XXXX) # one for each worker, as if on a disk of it
 nodes=()
 stop() {
     trap '' INT TERM
-    kill "${nodes[@]}" 2>/dev/null || true
+    # workers before their head, which they would look for a minute long
+    kill "${nodes[@]:1}" 2>/dev/null || true
+    for node in "${nodes[@]:1}"; do wait "$node" || true; done
+    kill "${nodes[@]:0:1}" 2>/dev/null || true
     wait
     rm -rf "$folder"
 }

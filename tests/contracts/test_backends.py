@@ -64,7 +64,8 @@ def test_the_number_of_servers_does_not_matter_and_the_model_stays_off_the_drive
 
 def test_scores_and_history_are_the_same_too() -> None:
     overrides = ("evaluate_every=1", "evaluation.levels=always")
-    local, on_ray = run(make_config("conv", *overrides)), ray_run("conv", *overrides)
+    local = run(make_config("conv", *overrides))
+    on_ray = ray_run("conv", *overrides, "execution.workers=2")
     for name in ("global", "local", "levels", "megabytes_down", "megabytes_up"):
         assert on_ray.summary[name] == local.summary[name]
     timed = ("seconds", "worker_")
@@ -85,5 +86,6 @@ def test_testing_beside_the_next_round_changes_nothing() -> None:
 
 def test_grouped_clients_are_the_same_on_both() -> None:
     """Groups are fixed by config and cohort, so their sums are too."""
-    overrides = ("execution.clients_per_job=3",)
-    assert ray_run("conv", *overrides).summary["model_sha256"] == local_digest("conv", *overrides)
+    grouped = "execution.clients_per_job=3"
+    on_ray = ray_run("conv", grouped, "execution.workers=2")
+    assert on_ray.summary["model_sha256"] == local_digest("conv", grouped)

@@ -82,7 +82,8 @@ class Blocked(Silent):
 def test_checkpoints_that_cannot_be_written_do_not_end_the_run(
     backend: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    config = make_config("conv", "rounds=10", f"execution.backend={backend}")
+    where = (f"execution.backend={backend}", "execution.workers=1")
+    config = make_config("conv", "rounds=10", *where)
     result = run(config, progress=Blocked())
     assert "could not be written" in caplog.text
     assert result.summary["model_sha256"] == local_digest("conv", "rounds=10")
@@ -194,7 +195,8 @@ class Broken(torch.nn.Module):
 @pytest.mark.parametrize("backend", ["local", "ray"])
 def test_a_clients_own_error_is_shown_with_its_id_level_and_round(backend: str) -> None:
     register_model("broken", lambda rate: Broken())
-    config = make_config("conv", "model=broken", f"execution.backend={backend}")
+    where = (f"execution.backend={backend}", "execution.workers=1")
+    config = make_config("conv", "model=broken", *where)
     with pytest.raises(ClientError) as caught:
         run(config)
     message = str(caught.value)
