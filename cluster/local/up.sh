@@ -7,13 +7,14 @@ cpus=$(($(nproc) / (workers + 1)))
 size=(--num-cpus="$((cpus > 0 ? cpus : 1))" --object-store-memory=500000000)
 folder=$(mktemp -d /tmp/nodes.XXXX) # one for each worker, as if on a disk of its own
 nodes=()
+end() {
+    kill "$@" 2>/dev/null || true
+    for node in "$@"; do wait "$node" || true; done
+}
 stop() {
     trap '' INT TERM
-    # workers before their head, which they would look for a minute long
-    kill "${nodes[@]:1}" 2>/dev/null || true
-    for node in "${nodes[@]:1}"; do wait "$node" || true; done
-    kill "${nodes[@]:0:1}" 2>/dev/null || true
-    wait
+    end "${nodes[@]:1}" # before their head, which they would look for a minute long
+    end "${nodes[@]:0:1}"
     rm -rf "$folder"
 }
 trap stop EXIT

@@ -37,13 +37,18 @@ note=$(mktemp "$NOTES/XXXXXX.part")
     printf '%s\\n' "$@"
 } >"$note"
 mv "$note" "${note%.part}.step"
+last() {
+    trap 'kill $!; sleep 0.3; echo '"$1"' >>"$NOTES/ended"; exit 0' TERM
+    sleep 600 &
+    wait
+}
 case "$*" in
-    *head.sh*) [ -z "$NO_HEAD" ] || exit 1; touch "$NOTES/listens"; exec sleep 600 ;;
-    *worker.sh*) [ -e "$NOTES/listens" ] || exit 9; touch "$NOTES/joined.$$"; exec sleep 600 ;;
+    *head.sh*) [ -z "$NO_HEAD" ] || exit 1; touch "$NOTES/listens"; last head ;;
+    *worker.sh*) [ -e "$NOTES/listens" ] || exit 9; touch "$NOTES/joined.$$"; last worker ;;
     */dev/tcp/*) [ -e "$NOTES/listens" ] ;;
     *)
         until [ "$(find "$NOTES" -name 'joined.*' | wc -l)" = 2 ]; do sleep 0.1; done
-        [ -z "$LASTING" ] || exec sleep 600
+        [ -z "$LASTING" ] || { touch "$NOTES/trains"; last job; }
         exit 7 ;;
 esac
 """
@@ -186,10 +191,14 @@ def test_a_token_of_its_own_that_no_command_says_and_that_goes_with_it(
 
 def test_slurm_ends_it_in_time_and_nothing_stays(allocation: Allocation) -> None:
     allocation.start(LASTING="1")
-    allocation.wait_for(lambda: len(allocation.steps(of="worker.sh")) == 2)
-    allocation.wait_for(lambda: allocation.steps(of="jobs/wikitext_dynamic.py"))
+    allocation.wait_for((allocation.notes / "trains").exists)
+    assert allocation.steps(of="jobs/wikitext_dynamic.py")
+    time.sleep(0.3)  # it can hear of it
     allocation.process.send_signal(signal.SIGTERM)
     assert allocation.process.wait(SECONDS) == 143
+    # the job writes its last checkpoint while its Ray is there, and workers leave before their head
+    ended = (allocation.notes / "ended").read_text().split()
+    assert ended == ["job", "worker", "worker", "head"]
     assert list((allocation.home / ".ray").iterdir()) == []
     allocation.wait_for(allocation.is_empty)
 
