@@ -64,9 +64,9 @@ def local_digest(model: str, *overrides: str) -> str:
     return digest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ray_cluster() -> Iterator[None]:
-    """A small Ray in this process that every contract shares."""
+    """A small Ray that the contracts of a process share; idle, it would slow whatever follows."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray.init(
         address="local",
