@@ -27,6 +27,7 @@ from heterofl_ray.runner import resume
 from heterofl_ray.simulation import RoundRecord
 from heterofl_ray.tracking.history import Row
 
+from ..e2e.watching import words_of
 from .conftest import actor_processes, killing_after, local_digest, make_config, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
@@ -158,6 +159,7 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(
     folder = wait_for_checkpoint(tmp_path, process)
     children = psutil.Process(process.pid).children(recursive=True)
     assert any("raylet" in child.name() for child in children)
+    assert not any("monitor.py" in word for child in children for word in words_of(child))
     if signal_number == signal.SIGINT:
         os.killpg(process.pid, signal_number)  # as a terminal's Ctrl-C: to the whole group
     else:
