@@ -12,11 +12,11 @@ import torch
 
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.execution import cluster
 from heterofl_ray.execution.ray_backend import RayBackend
 from heterofl_ray.simulation import Simulation
 
 CPU = torch.device("cpu")
-OBJECT_STORE_BYTES = 1024**3
 SEATS = 4
 """Actors that fit, more than there are cores: two pools can wait side by side for their turns."""
 
@@ -26,14 +26,7 @@ def ensure_ray(until: ExitStack) -> None:
     if ray.is_initialized():
         return
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(
-        address="local",
-        num_cpus=SEATS,
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        log_to_driver=False,
-        logging_level="ERROR",
-    )
+    cluster.start(SEATS)
     until.callback(ray.shutdown)
 
 

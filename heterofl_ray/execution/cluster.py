@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partialmethod
 from importlib import import_module
+from typing import Any
 
 import ray
 from ray._private.parameter import RayParams
@@ -19,6 +20,7 @@ from heterofl_ray.execution.authentication import WANTS_TOKEN, ensure_token, is_
 
 # A run keeps few and small objects there; Ray spills to disk beyond it.
 OBJECT_STORE_BYTES = 2 * 1024**3
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 ANSWER_SECONDS = 3.0
 # The namespace of a Ray that was started here, by which it is known again.
 OWN = "heterofl-ray"
@@ -52,12 +54,11 @@ def connect(config: ExperimentConfig) -> bool:
     if ray.is_initialized():
         _check_same(address)
         return False
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     named = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
     try:
         if address != "local":
             _check_answers(named)
-            ray.init(address=address, **quiet)
+            ray.init(address=address, **QUIET)
             return False
     except PermissionError as error:
         raise ConfigError.of("execution.address", named, str(error)) from None
@@ -72,6 +73,12 @@ def connect(config: ExperimentConfig) -> bool:
     cpus = os.cpu_count() or 1
     if config.execution.workers == "auto" or 2 * int(config.execution.workers) >= cpus:
         os.environ.setdefault("RAY_preload_python_modules", PRELOADED)
+    start(cpus)
+    return True
+
+
+def start(cpus: int) -> None:
+    """A Ray on this machine, which ends with this process."""
     with _fewer_parts():
         ray.init(
             address="local",
@@ -79,9 +86,8 @@ def connect(config: ExperimentConfig) -> bool:
             include_dashboard=False,
             namespace=OWN,
             object_store_memory=OBJECT_STORE_BYTES,
-            **quiet,
+            **QUIET,
         )
-    return True
 
 
 @contextmanager
