@@ -7,9 +7,18 @@ cpus=$(($(nproc) / (workers + 1)))
 size=(--num-cpus="$((cpus > 0 ? cpus : 1))" --object-store-memory=500000000)
 folder=$(mktemp -d /tmp/nodes.XXXX) # one for each worker, as if on a disk of its own
 nodes=()
+set -m # each node is a process group
+export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0 # they end together: nothing to hand over
 end() {
     kill "$@" 2>/dev/null || true
-    for node in "$@"; do wait "$node" || true; done
+    for node in "$@"; do
+        for ((tries = 0; tries < 100; tries++)); do
+            kill -0 "$node" 2>/dev/null || break
+            sleep 0.2
+        done
+        kill -KILL -- "-$node" 2>/dev/null || true # what has not ended after 20 seconds
+        wait "$node" || true
+    done
 }
 stop() {
     trap '' INT TERM
