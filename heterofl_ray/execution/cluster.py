@@ -15,7 +15,7 @@ import ray
 from ray._private.parameter import RayParams
 
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.errors import ConfigError
+from heterofl_ray.errors import ConfigError, RunFailed
 from heterofl_ray.execution.authentication import WANTS_TOKEN, ensure_token, is_refused
 
 # A run keeps few and small objects there; Ray spills to disk beyond it.
@@ -73,7 +73,11 @@ def connect(config: ExperimentConfig) -> bool:
     cpus = os.cpu_count() or 1
     if config.execution.workers == "auto" or 2 * int(config.execution.workers) >= cpus:
         os.environ.setdefault("RAY_preload_python_modules", PRELOADED)
-    start(cpus)
+    try:
+        start(cpus)
+    except Exception as error:  # Ray has no kind of its own for it
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RunFailed(f"Ray could not be started on this machine: {reason}") from error
     return True
 
 
@@ -94,8 +98,7 @@ def start(cpus: int) -> None:
 def _fewer_parts() -> Iterator[None]:
     """Have Ray start no autoscaler and no copier of logs: nothing grows here, and logs stay files.
 
-    Each costs 50 MB and a processor's second to start. `ray start` has options for both, `ray.init`
-    has none.
+    Each takes 50 MB. `ray start` has options for both, `ray.init` has none.
     """
     all_parts = RayParams.__init__
     fewer = partialmethod(all_parts, no_monitor=True, include_log_monitor=False)

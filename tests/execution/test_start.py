@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.errors import RunFailed
 from heterofl_ray.execution import cluster
 
 
@@ -51,3 +52,16 @@ def test_torch_is_imported_while_ray_starts() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_ray_that_does_not_start_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**options: object) -> None:
+        raise Exception("The current node timed out during startup.\nA second line.")
+
+    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(cluster.ray, "init", init)
+    with pytest.raises(RunFailed) as caught:
+        cluster.connect(ExperimentConfig().override(["execution.address=local"]))
+    assert str(caught.value) == (
+        "Ray could not be started on this machine: The current node timed out during startup."
+    )
