@@ -24,6 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from heterofl_ray.clients.trainers.convolutions import AS_PRODUCTS
+from heterofl_ray.clients.trainers.lanes import IN_LANES
+from heterofl_ray.clients.trainers.norms import WORKED_OUT_ONCE
 from heterofl_ray.clients.trainers.pooling import COMPARED, library_backward
 from heterofl_ray.clients.trainers.sums import IN_STAGES
 from heterofl_ray.errors import ConfigError
@@ -98,9 +100,9 @@ def trace(function: Flat, example: Sequence[Tensor]) -> torch.fx.GraphModule:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     aten = torch.ops.aten
-    norms = [aten.native_batch_norm, aten.native_batch_norm_backward]
-    norms += [aten.native_group_norm, aten.native_group_norm_backward]
-    replaced = {**get_decompositions(norms), **AS_PRODUCTS, **COMPARED, **IN_STAGES}
+    norms = [aten.native_group_norm, aten.native_group_norm_backward]
+    ours = {**AS_PRODUCTS, **COMPARED, **IN_STAGES, **IN_LANES, **WORKED_OUT_ONCE}
+    replaced = {**get_decompositions(norms), **ours}
     # Changes in place wait until the end, so that equal expressions may be taken together:
     # forward and backward need the same taps.
     pure = torch.func.functionalize(function, remove="mutations")
