@@ -82,7 +82,6 @@ def baseline(bench: Workbench) -> ImageJob | TextJob:
         whole=renamed(initial, make(rate, 1.0, False)),
         global_rate=rate,
         train=Pictures(train.images, train.labels, changed),
-        plain=Pictures(train.images, train.labels, plain),
         test=Pictures(tests.images, tests.labels, plain),
         parts=parts,
         test_parts=[data.test[client].tolist() for client in range(config.clients)],

@@ -106,7 +106,7 @@ def some_steps(job: ImageJob | TextJob) -> int:
 
 
 def _images(job: ImageJob, share: int) -> float:
-    batches = -(-len(job.plain) // BATCH)
+    batches = -(-len(job.train) // BATCH)
     some = max(1, batches // share)
     calibration = seconds(partial(job.calibrated, some)) * batches / some
     model = job.calibrated(1)

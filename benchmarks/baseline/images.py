@@ -58,14 +58,13 @@ def augmentation() -> list[Change]:
 
 @dataclass
 class ImageJob:
-    """HeteroFL on images. ``train`` is augmented, ``plain`` the same without."""
+    """HeteroFL on images. ``train`` is augmented, for the norms' statistics as well."""
 
     make: Callable[[float, float, bool], nn.Module]
     """A model of a rate, with the Scaler's rate and whether its norms gather statistics."""
     whole: Parameters
     global_rate: float
     train: Pictures
-    plain: Pictures
     test: Pictures
     parts: Sequence[Sequence[int]]
     """Each client's training examples."""
@@ -107,7 +106,7 @@ class ImageJob:
             model.get_parameter(name).copy_(tensor)
         model.train()
         shuffle = True if order is None else None
-        loader = DataLoader(self.plain, BATCH, shuffle=shuffle, sampler=order)
+        loader = DataLoader(self.train, BATCH, shuffle=shuffle, sampler=order)
         for images, _ in islice(loader, batches):
             model(images)
         return model.eval()

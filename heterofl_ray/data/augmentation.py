@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,6 +23,12 @@ class Augmentation:
     def draw(cls, images: int, random: torch.Generator) -> Augmentation:
         top, left = torch.randint(0, 2 * PADDING + 1, (2, images), generator=random).unbind()
         return cls(top, left, torch.rand(images, generator=random) < 0.5)
+
+    @classmethod
+    def joined(cls, several: Sequence[Augmentation]) -> Augmentation:
+        """Of one group of images after another."""
+        drawn = ((one.top, one.left, one.mirrored) for one in several)
+        return cls(*(torch.cat(parts) for parts in zip(*drawn, strict=True)))
 
     def part(self, start: int, stop: int) -> Augmentation:
         """What was drawn for images ``start`` to ``stop``."""

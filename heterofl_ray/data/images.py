@@ -77,13 +77,28 @@ class ImageClients(ExampleClients):
     ) -> Iterator[Batch]:
         """The clients' training examples number ``start`` to ``stop``, one client after another.
 
-        Without augmentation, for statistics. A batch may hold several clients' examples.
+        For statistics, and so as training sees them: norms that never met a crop's black margins
+        fit the trained weights less. A batch may hold several clients' examples.
         """
         held = view(self.train.indices)[start:stop]
-        for indices in held.split(batch_sizes(len(held), size)):
+        sizes = batch_sizes(len(held), size)
+        batches = max(1, BLOCK // size)
+        for first in range(0, len(sizes), batches):
+            block = sizes[first : first + batches]
+            indices, held = held[: sum(block)], held[sum(block) :]
             images, labels = pick(self.dataset.train, indices, device)
-            yield self._skewed(self._normalised(images), start), labels
-            start += len(indices)
+            if self.dataset.info.augment:
+                images = self.drawn_for_statistics(start, start + len(indices)).apply(images)
+            whole = self._normalised(images)
+            for batch, targets in zip(whole.split(block), labels.split(block), strict=True):
+                yield self._skewed(batch, start), targets
+                start += len(batch)
+
+    def drawn_for_statistics(self, start: int, stop: int) -> Augmentation:
+        """By the examples' places alone: the same at every test, however batches are cut."""
+        blocks = range(start // BLOCK, -(-stop // BLOCK))
+        drawn = [Augmentation.draw(BLOCK, self.streams.torch("statistics", n)) for n in blocks]
+        return Augmentation.joined(drawn).part(start - blocks[0] * BLOCK, stop - blocks[0] * BLOCK)
 
     def test_batches(
         self, start: int, stop: int, size: int, device: torch.device

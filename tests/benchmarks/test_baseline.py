@@ -128,6 +128,17 @@ def train_images(job: ImageJob, bench: Workbench, record: RoundRecord) -> None:
     job.combine(updates)
 
 
+def deal_statistics(job: ImageJob, bench: Workbench) -> None:
+    """The next pass of the baseline over its pictures is augmented as ours for statistics."""
+    data = bench.data
+    assert isinstance(data, ImageClients)
+    info, pixels = data.dataset.info, data.dataset.train
+    if info.augment:
+        drawn = data.drawn_for_statistics(0, len(data.train.indices))
+        change = changes(info.mean, info.std, Dealt([drawn]))
+        job.train = Pictures(pixels.images, pixels.labels, change)
+
+
 def assert_same(ours: Parameters, theirs: Parameters, rounding: float) -> None:
     for (name, mine), other in zip(ours.items(), theirs.values(), strict=True):
         torch.testing.assert_close(mine, other, rtol=0, atol=rounding, msg=f"{name} differs")
@@ -155,6 +166,7 @@ def test_images_give_the_same_model_statistics_and_scores(
     moved = [not torch.equal(start[name], tensor) for name, tensor in job.whole.items()]
     assert all(moved)
 
+    deal_statistics(job, bench)
     tested = job.calibrated(order=bench.data.train.indices.tolist())
     norms = [part for part in tested.modules() if isinstance(part, torch.nn.BatchNorm2d)]
     for (mean, variance), norm in zip(moments.averages().values(), norms, strict=True):

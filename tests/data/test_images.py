@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -156,6 +157,28 @@ def test_a_pass_reads_each_example_once_in_drawn_order(
     expected = (pixels / 255 - mean) / std
     assert torch.equal(torch.cat([labels for _, labels in batches]), order % 3)
     torch.testing.assert_close(torch.cat([batch for batch, _ in batches]), expected)
+
+
+def test_statistics_see_examples_as_training_does(tmp_path: Path) -> None:
+    """Augmented, by their places alone: at every test, and however they are cut into batches."""
+    data = clients(images(tmp_path, 250, augment=True))
+    pixels = data.dataset.train.images[torch.from_numpy(data.train.indices.copy())]
+    drawn = data.drawn_for_statistics(0, 250)
+    mean, std = (torch.tensor(v).view(2, 1, 1) for v in ((0.5, 0.25), (0.5, 0.125)))
+    expected = (one_by_one(pixels, drawn) / 255 - mean) / std
+    for size in (7, 10, 64, 300):
+        for cuts in ([0, 250], [0, 70, 140, 250], [0, 190, 250]):
+            batches = [
+                batch
+                for start, stop in pairwise(cuts)
+                for batch, _ in data.held_batches(start, stop, size, CPU)
+            ]
+            torch.testing.assert_close(torch.cat(batches), expected)
+    assert len(drawn.top.unique()) == 2 * PADDING + 1
+    assert 0.4 < float(drawn.mirrored.float().mean()) < 0.6
+    assert not torch.equal(drawn.top[:100], drawn.top[100:200])
+    other = clients(images(tmp_path, 250, augment=True), "seed=1").drawn_for_statistics(0, 250)
+    assert not torch.equal(other.top, drawn.top)
 
 
 def test_labels_and_owners_match_the_partition(tmp_path: Path) -> None:
