@@ -55,7 +55,7 @@ def image_job(clock: Clock) -> ImageJob:
             return 0.0
 
     parts = [range(20)] * 20
-    return Job(make, {}, 1.0, pictures, pictures, pictures, parts, parts, 5, 0.1)
+    return Job(make, {}, 1.0, pictures, pictures, parts, parts, 5, 0.1)
 
 
 def test_images_by_hand(clock: Clock) -> None:

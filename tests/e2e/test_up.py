@@ -60,9 +60,12 @@ def test_a_head_and_a_worker_until_ctrl_c(network: Namespaces, home: Path) -> No
     inside = network.enter(0)
     log = home / "log"
     plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    # What a shell starts in the background ignores Ctrl-C, with all it starts in turn: these tests,
+    # too. A user's terminal does not.
+    hearing = ["env", "--default-signal=INT"]
     with log.open("w") as output:
         process = subprocess.Popen(
-            [*inside, str(LOCAL / "up.sh"), "1"],
+            [*inside, *hearing, str(LOCAL / "up.sh"), "1"],
             env={**plain, "HOME": str(home), "RAY_TMPDIR": str(home)},
             stdin=subprocess.DEVNULL,
             stdout=output,
