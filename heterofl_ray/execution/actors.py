@@ -29,6 +29,9 @@ from heterofl_ray.submodels.selectors import Cut
 
 Parameters = Mapping[str, Tensor]
 
+LAST = 15
+"""The niceness of Ray's workers."""
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -92,6 +95,11 @@ class Place:
         return self.node == other.node and bool(set(self.gpus) & set(other.gpus))
 
 
+def step_back() -> None:
+    """Let others go first from now on, as Ray's workers do that start so; imports should not."""
+    os.setpriority(os.PRIO_PROCESS, 0, max(LAST, os.getpriority(os.PRIO_PROCESS, 0)))
+
+
 class Worker:
     """Runs jobs. Keeps a workbench, never state: a job sent to another worker gives the same."""
 
@@ -100,6 +108,7 @@ class Worker:
         self._bench = setup.bench(shipped)
         for level in setup.config.levels.levels:
             self._bench.model(level)
+        step_back()
 
     def place(self) -> Place:
         return Place.here(self._bench.device)

@@ -83,6 +83,9 @@ def connect(config: ExperimentConfig) -> bool:
 
 def start(cpus: int) -> None:
     """A Ray on this machine, which ends with this process."""
+    # Workers that wait for whatever else runs while they import start seconds later; ours step
+    # back when they are ready.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     with _fewer_parts():
         ray.init(
             address="local",

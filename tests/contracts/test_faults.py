@@ -20,6 +20,7 @@ import torch
 from heterofl_ray import checkpoint, register_model, run
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ClientError, RunFailed
+from heterofl_ray.execution.actors import LAST
 from heterofl_ray.keeping import CHECKPOINTS
 from heterofl_ray.models import registry
 from heterofl_ray.progress import Silent
@@ -149,6 +150,10 @@ def test_resumed_after_kill_9_equals_uninterrupted(
     assert result.history["round"].to_pylist() == [1, 2, 3, 4, 5]
 
 
+def niceness(processes: list[psutil.Process], title: str) -> set[int]:
+    return {each.nice() for each in processes if any(title in word for word in words_of(each))}
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(
     signal_number: signal.Signals, tmp_path: Path
@@ -160,6 +165,9 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(
     children = psutil.Process(process.pid).children(recursive=True)
     assert any("raylet" in child.name() for child in children)
     assert not any("monitor.py" in word for child in children for word in words_of(child))
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    assert niceness(children, "ray::Worker") == {max(LAST, ours)}
+    assert niceness(children, "ray::Server") == {ours}
     if signal_number == signal.SIGINT:
         os.killpg(process.pid, signal_number)  # as a terminal's Ctrl-C: to the whole group
     else:
