@@ -59,11 +59,8 @@ class ImageClients(ExampleClients):
         order = mine[torch.randperm(len(mine), generator=random)]
         drawn = Augmentation.draw(len(mine), random) if self.dataset.info.augment else None
         skew = self._skew(client)
-        sizes = batch_sizes(len(mine), size)
-        batches = max(1, BLOCK // size)
         start = 0
-        for first in range(0, len(sizes), batches):
-            block = sizes[first : first + batches]
+        for block in blocks(len(mine), size):
             stop = start + sum(block)
             images, labels = pick(self.dataset.train, order[start:stop], device)
             if drawn is not None:
@@ -81,10 +78,7 @@ class ImageClients(ExampleClients):
         fit the trained weights less. A batch may hold several clients' examples.
         """
         held = view(self.train.indices)[start:stop]
-        sizes = batch_sizes(len(held), size)
-        batches = max(1, BLOCK // size)
-        for first in range(0, len(sizes), batches):
-            block = sizes[first : first + batches]
+        for block in blocks(len(held), size):
             indices, held = held[: sum(block)], held[sum(block) :]
             images, labels = pick(self.dataset.train, indices, device)
             if self.dataset.info.augment:
@@ -96,9 +90,10 @@ class ImageClients(ExampleClients):
 
     def drawn_for_statistics(self, start: int, stop: int) -> Augmentation:
         """By the examples' places alone: the same at every test, however batches are cut."""
-        blocks = range(start // BLOCK, -(-stop // BLOCK))
-        drawn = [Augmentation.draw(BLOCK, self.streams.torch("statistics", n)) for n in blocks]
-        return Augmentation.joined(drawn).part(start - blocks[0] * BLOCK, stop - blocks[0] * BLOCK)
+        hundreds = range(start // BLOCK, -(-stop // BLOCK))
+        drawn = [Augmentation.draw(BLOCK, self.streams.torch("statistics", n)) for n in hundreds]
+        before = hundreds[0] * BLOCK
+        return Augmentation.joined(drawn).part(start - before, stop - before)
 
     def test_batches(
         self, start: int, stop: int, size: int, device: torch.device
@@ -142,6 +137,13 @@ class ImageClients(ExampleClients):
             (1 / (std * largest)).view(shape).to(images.device, torch.float32),
             (-mean / std).view(shape).to(images.device, torch.float32),
         )
+
+
+def blocks(examples: int, size: int) -> Iterator[list[int]]:
+    """The sizes of batches, some at a time: those that are prepared at once."""
+    sizes, several = batch_sizes(examples, size), max(1, BLOCK // size)
+    for first in range(0, len(sizes), several):
+        yield sizes[first : first + several]
 
 
 def pick(split: Split, indices: Tensor, device: torch.device) -> Batch:

@@ -22,15 +22,13 @@ from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data import shipping
 from heterofl_ray.execution.backend import Clients
+from heterofl_ray.execution.cluster import step_back
 from heterofl_ray.execution.transport import Stored, register_tensors
 from heterofl_ray.models import registry
 from heterofl_ray.parameter_server import ParameterServer
 from heterofl_ray.submodels.selectors import Cut
 
 Parameters = Mapping[str, Tensor]
-
-LAST = 15
-"""The niceness of Ray's workers."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +91,6 @@ class Place:
     def shares(self, other: Place) -> bool:
         """Whether both are on one GPU."""
         return self.node == other.node and bool(set(self.gpus) & set(other.gpus))
-
-
-def step_back() -> None:
-    """Let others go first from now on, as Ray's workers do that start so; imports should not."""
-    os.setpriority(os.PRIO_PROCESS, 0, max(LAST, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 class Worker:

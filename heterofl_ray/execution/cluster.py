@@ -25,6 +25,11 @@ ANSWER_SECONDS = 3.0
 # The namespace of a Ray that was started here, by which it is known again.
 OWN = "heterofl-ray"
 
+# Ray's workers let everything else go first, which makes them import for seconds longer. Those of a
+# Ray started here begin at an ordinary priority, and take Ray's when they are ready.
+LAST = 15
+STEPS_BACK_TO = "HETEROFL_WORKER_NICENESS"
+
 # What a worker process loads while it waits for its first actor: the imports take it seconds.
 # Ray keeps one such process for each CPU, so it is worth it only where most of them get an actor.
 PRELOADED = "heterofl_ray.execution.actors"
@@ -81,11 +86,17 @@ def connect(config: ExperimentConfig) -> bool:
     return True
 
 
+def step_back() -> None:
+    """Let others go first from now on, where workers started before their turn."""
+    if STEPS_BACK_TO in os.environ:
+        now = os.getpriority(os.PRIO_PROCESS, 0)
+        os.setpriority(os.PRIO_PROCESS, 0, max(now, int(os.environ[STEPS_BACK_TO])))
+
+
 def start(cpus: int) -> None:
     """A Ray on this machine, which ends with this process."""
-    # Workers that wait for whatever else runs while they import start seconds later; ours step
-    # back when they are ready.
-    os.environ.setdefault("RAY_worker_niceness", "0")
+    if "RAY_worker_niceness" not in os.environ:  # else it is as the user wants it
+        os.environ.update({"RAY_worker_niceness": "0", STEPS_BACK_TO: str(LAST)})
     with _fewer_parts():
         ray.init(
             address="local",

@@ -20,7 +20,7 @@ import torch
 from heterofl_ray import checkpoint, register_model, run
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ClientError, RunFailed
-from heterofl_ray.execution.actors import LAST
+from heterofl_ray.execution.cluster import LAST
 from heterofl_ray.keeping import CHECKPOINTS
 from heterofl_ray.models import registry
 from heterofl_ray.progress import Silent

@@ -65,3 +65,20 @@ def test_a_ray_that_does_not_start_is_told_in_a_line(monkeypatch: pytest.MonkeyP
     assert str(caught.value) == (
         "Ray could not be started on this machine: The current node timed out during startup."
     )
+
+
+@pytest.mark.parametrize(("wanted", "steps_back"), [(None, "15"), ("5", None)])
+def test_workers_step_back_unless_the_user_has_set_their_priority(
+    wanted: str | None, steps_back: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = "RAY_worker_niceness"
+    monkeypatch.setattr(os, "environ", {} if wanted is None else {setting: wanted})
+    monkeypatch.setattr(cluster.ray, "init", lambda **options: None)
+    cluster.start(2)
+    assert os.environ[setting] == (wanted or "0")
+    assert os.environ.get(cluster.STEPS_BACK_TO) == steps_back
+    taken: list[int] = []
+    monkeypatch.setattr(os, "getpriority", lambda *_: 0)
+    monkeypatch.setattr(os, "setpriority", lambda *given: taken.append(given[-1]))
+    cluster.step_back()
+    assert taken == ([] if steps_back is None else [int(steps_back)])

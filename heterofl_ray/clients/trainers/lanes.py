@@ -42,7 +42,7 @@ class Lanes:
         if not x.is_contiguous(memory_format=torch.channels_last):
             return None
         count, channels, height, width = x.shape
-        filling = max(1, VECTOR // channels) if VECTOR % channels == 0 else 1
+        filling = VECTOR // channels if VECTOR % channels == 0 else 1
         together = filling if height * width % filling == 0 else 1
         return cls(count, channels, height, width, together)
 
