@@ -12,6 +12,8 @@ from importlib import import_module
 from typing import Any
 
 import ray
+from ray._private import utils as ray_utils
+from ray._private.node import Node
 from ray._private.parameter import RayParams
 
 from heterofl_ray.config import ExperimentConfig
@@ -29,6 +31,9 @@ OWN = "heterofl-ray"
 # Ray started here begin at an ordinary priority, and take Ray's when they are ready.
 LAST = 15
 STEPS_BACK_TO = "HETEROFL_WORKER_NICENESS"
+
+# Without a dashboard nobody reads Ray's notes on every task, nor its metrics.
+UNREAD = {"RAY_task_events_report_interval_ms": "0", "RAY_enable_metrics_collection": "false"}
 
 # What a worker process loads while it waits for its first actor: the imports take it seconds.
 # Ray keeps one such process for each CPU, so it is worth it only where most of them get an actor.
@@ -97,6 +102,8 @@ def start(cpus: int) -> None:
     """A Ray on this machine, which ends with this process."""
     if "RAY_worker_niceness" not in os.environ:  # else it is as the user wants it
         os.environ.update({"RAY_worker_niceness": "0", STEPS_BACK_TO: str(LAST)})
+    for setting, value in UNREAD.items():
+        os.environ.setdefault(setting, value)
     with _fewer_parts():
         ray.init(
             address="local",
@@ -110,17 +117,31 @@ def start(cpus: int) -> None:
 
 @contextmanager
 def _fewer_parts() -> Iterator[None]:
-    """Have Ray start no autoscaler and no copier of logs: nothing grows here, and logs stay files.
+    """Have Ray start nothing that a run on one machine has no use for.
 
-    Each takes 50 MB. `ray start` has options for both, `ray.init` has none.
+    No autoscaler and no copier of logs: nothing grows here, and logs stay files. No dashboard, of
+    which `ray.init` would start the half that counts users, and wait for it; and of each node's
+    agent only what Ray's plain installation has. `ray start` has options for some of it,
+    `ray.init` for none.
     """
-    all_parts = RayParams.__init__
-    fewer = partialmethod(all_parts, no_monitor=True, include_log_monitor=False)
-    RayParams.__init__ = fewer
+    parameters = partialmethod(RayParams.__init__, no_monitor=True, include_log_monitor=False)
+    changes = (
+        (RayParams, "__init__", parameters),
+        (Node, "start_api_server", _no_dashboard),
+        (ray_utils, "get_dashboard_dependency_error", lambda: ImportError("not wanted")),
+    )
+    before = [getattr(owner, name) for owner, name, _ in changes]
+    for owner, name, changed in changes:
+        setattr(owner, name, changed)
     try:
         yield
     finally:
-        RayParams.__init__ = all_parts
+        for (owner, name, _), original in zip(changes, before, strict=True):
+            setattr(owner, name, original)
+
+
+def _no_dashboard(node: Node, **options: object) -> None:
+    node._webui_url = ""
 
 
 def _check_answers(address: str) -> None:
