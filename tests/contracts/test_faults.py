@@ -164,7 +164,8 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(
     folder = wait_for_checkpoint(tmp_path, process)
     children = psutil.Process(process.pid).children(recursive=True)
     assert any("raylet" in child.name() for child in children)
-    assert not any("monitor.py" in word for child in children for word in words_of(child))
+    words = [word for child in children for word in words_of(child)]
+    assert not any(part in word for word in words for part in ("monitor.py", "dashboard.py"))
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     assert niceness(children, "ray::Worker") == {max(LAST, ours)}
     assert niceness(children, "ray::Server") == {ours}

@@ -82,3 +82,34 @@ def test_workers_step_back_unless_the_user_has_set_their_priority(
     monkeypatch.setattr(os, "setpriority", lambda *given: taken.append(given[-1]))
     cluster.step_back()
     assert taken == ([] if steps_back is None else [int(steps_back)])
+
+
+def test_ray_is_as_it_was_after_a_start_with_fewer_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [
+        (cluster.RayParams, "__init__"),
+        (cluster.Node, "start_api_server"),
+        (cluster.ray_utils, "get_dashboard_dependency_error"),
+    ]
+    before = [getattr(owner, name) for owner, name in parts]
+
+    def init(**options: object) -> None:
+        during = [getattr(owner, name) for owner, name in parts]
+        assert not any(one is other for one, other in zip(during, before, strict=True))
+        raise RuntimeError("did not start")
+
+    monkeypatch.setattr(cluster.ray, "init", init)
+    with pytest.raises(RuntimeError, match="did not start"):
+        cluster.start(2)
+    assert [getattr(owner, name) for owner, name in parts] == before
+
+
+@pytest.mark.parametrize("wanted", [None, "1000"])
+def test_notes_that_nobody_reads_are_not_taken_unless_the_user_wants_them(
+    wanted: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = "RAY_task_events_report_interval_ms"
+    monkeypatch.setattr(os, "environ", {} if wanted is None else {setting: wanted})
+    monkeypatch.setattr(cluster.ray, "init", lambda **options: None)
+    cluster.start(2)
+    assert os.environ[setting] == (wanted or "0")
+    assert os.environ["RAY_enable_metrics_collection"] == "false"
