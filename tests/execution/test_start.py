@@ -97,6 +97,7 @@ def test_ray_is_as_it_was_after_a_start_with_fewer_parts(monkeypatch: pytest.Mon
         assert not any(one is other for one, other in zip(during, before, strict=True))
         raise RuntimeError("did not start")
 
+    monkeypatch.setattr(os, "environ", {})  # what a start sets is not for the tests after it
     monkeypatch.setattr(cluster.ray, "init", init)
     with pytest.raises(RuntimeError, match="did not start"):
         cluster.start(2)
