@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,27 @@ def test_a_vocabularys_loss_tile_by_tile_is_the_cross_entropy(words: int) -> Non
     expected = F.cross_entropy(head(hidden).flatten(0, 1), targets.flatten(), reduction="sum")
     assert score.loss == pytest.approx(expected.item(), rel=1e-6)
     assert score.examples == 500
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rows", [slice(0, 512), slice(600, 700), slice(1400, 1500)])
+@pytest.mark.parametrize("size", [1, 100, 1e4])
+def test_logits_of_any_size_have_a_loss(rows: slice, size: float) -> None:
+    """Some words' are far from the others', before or behind the first tile of words."""
+    torch.manual_seed(0)
+    hidden, head = torch.randn(100, 6), torch.nn.Linear(6, 1500)
+    head.weight[rows] *= size
+    targets = torch.randint(0, 1500, (100,))
+    score = headed_score(hidden, head, targets)
+    expected = F.cross_entropy(head(hidden).double(), targets, reduction="sum")
+    assert score.loss == pytest.approx(expected.item(), rel=1e-6)
+
+
+@torch.no_grad()
+def test_a_model_that_came_apart_has_no_loss() -> None:
+    hidden, head = torch.randn(3, 6), torch.nn.Linear(6, 7)
+    hidden[1, 2] = math.nan
+    assert math.isnan(headed_score(hidden, head, torch.zeros(3, dtype=torch.long)).loss)
 
 
 @torch.no_grad()

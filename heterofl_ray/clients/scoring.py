@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol, runtime_checkable
@@ -96,13 +97,41 @@ def headed_score(hidden: Tensor, head: nn.Linear, targets: Tensor) -> Score:
     The loss is log(sum of exp(z)) - z_y, and the sum can be taken tile by tile.
     """
     flat, truth = hidden.flatten(0, -2), targets.flatten()
-    tiles = list(zip(head.weight.split(WORDS), head.bias.split(WORDS), strict=True))
+    bias = head.bias.unsqueeze(1)
+    tiles = torch.cat([head.weight, bias, torch.ones_like(bias)], 1).split(WORDS)
     loss = 0.0
     for some, own in zip(flat.split(POSITIONS), truth.split(POSITIONS), strict=True):
-        sums = torch.stack([F.linear(some, *tile).logsumexp(-1) for tile in tiles]).logsumexp(0)
+        sums = _log_sums(some, tiles)
+        if not sums.isfinite().all():
+            sums = _log_sums_of_any(some, head)
         right = (some * head.weight[own]).sum(-1) + head.bias[own]
         loss += float((sums - right).double().sum())
     return Score(examples=truth.numel(), loss=loss)
+
+
+def _log_sums(some: Tensor, tiles: Sequence[Tensor]) -> Tensor:
+    """log(sum of exp(z)) for each position, where no z is far above those of the first tile.
+
+    Powers of two take half the time of powers of e. What is subtracted so that they stay small,
+    the largest z of the first tile, comes out of the product itself: a word's row ends with its
+    bias and a one, a position's with what these are multiplied by.
+    """
+    scaled = torch.cat([some, torch.ones_like(some[:, :1])], 1) / math.log(2)
+    largest = (scaled @ tiles[0][:, :-1].T).amax(1, keepdim=True)
+    scaled = torch.cat([scaled, -largest], 1)
+    powers = some.new_empty(len(some), WORDS)
+    total = torch.zeros_like(some[:, 0])
+    for tile in tiles:
+        if len(tile) < WORDS:
+            powers = some.new_empty(len(some), len(tile))
+        total += torch.mm(scaled, tile.T, out=powers).exp2_().sum(1)
+    return (total.log2() + largest.squeeze(1)) * math.log(2)
+
+
+def _log_sums_of_any(some: Tensor, head: nn.Linear) -> Tensor:
+    """The same for logits of any size."""
+    tiles = zip(head.weight.split(WORDS), head.bias.split(WORDS), strict=True)
+    return torch.stack([F.linear(some, *tile).logsumexp(-1) for tile in tiles]).logsumexp(0)
 
 
 def testing_mode(model: nn.Module) -> None:
