@@ -20,6 +20,7 @@ import torch
 from heterofl_ray import checkpoint, register_model, run
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ClientError, RunFailed
+from heterofl_ray.execution.authentication import MODE, is_refused
 from heterofl_ray.execution.cluster import LAST
 from heterofl_ray.keeping import CHECKPOINTS
 from heterofl_ray.models import registry
@@ -93,11 +94,16 @@ def test_checkpoints_that_cannot_be_written_do_not_end_the_run(
     assert sorted(path.name for path in kept.iterdir())[-1] == "round-000010"
 
 
+def without_a_token() -> dict[str, str]:
+    """An environment that says nothing of tokens: what a Ray asks for then is our doing."""
+    return {name: value for name, value in os.environ.items() if "RAY_AUTH" not in name}
+
+
 def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [str(Path(sys.executable).parent / "heterofl-ray"), *arguments],
         cwd=folder,
-        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        env={**without_a_token(), "RAY_USAGE_STATS_ENABLED": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -166,6 +172,10 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(
     assert any("raylet" in child.name() for child in children)
     words = [word for child in children for word in words_of(child)]
     assert not any(part in word for word in words for part in ("monitor.py", "dashboard.py"))
+    (head,) = {word for word in words if word.startswith("--gcs-address=")}
+    with pytest.MonkeyPatch.context() as stranger:
+        stranger.delenv(MODE, raising=False)  # else the token would be shown
+        assert is_refused(head.removeprefix("--gcs-address="), 60)
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     assert niceness(children, "ray::Worker") == {max(LAST, ours)}
     assert niceness(children, "ray::Server") == {ours}

@@ -15,6 +15,7 @@ import pytest
 
 from heterofl_ray.cli import main
 
+from .knocking import answer_to_a_job
 from .nodes import BIN, LOCAL, SECONDS, Cluster, Namespaces, cluster, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
@@ -56,6 +57,8 @@ def test_the_head_has_made_a_token_and_asks_for_it(three: Cluster) -> None:
     with pytest.raises(urllib.error.HTTPError) as refusal:
         urllib.request.urlopen(f"{three.url}/api/v0/nodes", timeout=SECONDS)
     assert refusal.value.code == 401
+    assert answer_to_a_job(three.url, None) == 401
+    assert answer_to_a_job(three.url, "0" * 64) == 403
 
 
 def test_a_worker_that_has_no_token_is_not_started(three: Cluster, tmp_path: Path) -> None:

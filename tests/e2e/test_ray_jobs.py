@@ -13,8 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +22,8 @@ import pytest
 
 from heterofl_ray.cli import main
 
-from .watching import below, never_said, open_to_others
+from .knocking import answer_to_a_job
+from .watching import below, never_said, open_to_others, words_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
 
@@ -164,19 +163,7 @@ def files_with(secret: str, folder: Path) -> list[Path]:
     ids=["none", "wrong", "right"],
 )
 def test_no_job_is_taken_without_the_token(head: Head, token: str | None, status: int) -> None:
-    shown = head.token if token == "right" else token
-    question = urllib.request.Request(
-        f"{head.url}/api/jobs/",
-        data=json.dumps({"entrypoint": "true"}).encode(),
-        headers={"Content-Type": "application/json"}
-        | ({"Authorization": f"Bearer {shown}"} if shown else {}),
-    )
-    try:
-        with urllib.request.urlopen(question, timeout=60) as answer:
-            found = answer.status
-    except urllib.error.HTTPError as error:
-        found = error.code
-    assert found == status
+    assert answer_to_a_job(head.url, head.token if token == "right" else token) == status
 
 
 def test_submit_says_in_one_line_that_the_token_is_missing(head: Head) -> None:
@@ -213,8 +200,12 @@ def test_a_jobs_exit_code_and_its_one_line_come_through(head: Head, tmp_path: Pa
 def test_ctrl_c_stops_the_job_and_the_ray_that_was_started_for_it(
     head: Head, tmp_path: Path, data_root: Path
 ) -> None:
-    """While another Ray runs on this machine, which is left alone. Nobody else can reach ours."""
+    """While another Ray runs on this machine, which is left alone. Nobody else can reach ours.
+
+    Nothing around it asks for a token: that ours does is our doing.
+    """
     log = tmp_path / "log"
+    plain = {name: value for name, value in head.environment.items() if "RAY_AUTH" not in name}
     rounds = ["--set", "rounds=500", "--set", "evaluate_every=1"]
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -224,7 +215,7 @@ def test_ctrl_c_stops_the_job_and_the_ray_that_was_started_for_it(
                 *("--data-dir", str(data_root), *SMALL, *rounds),
             ],
             cwd=REPOSITORY,
-            env=head.environment,
+            env=plain,
             stdout=output,
             stderr=subprocess.STDOUT,
             text=True,
@@ -236,6 +227,7 @@ def test_ctrl_c_stops_the_job_and_the_ray_that_was_started_for_it(
         time.sleep(0.5)
     started = below(process.pid)
     assert open_to_others(started) == []
+    assert answer_to_a_job(job_server_of(started), None) == 401
     with never_said(head.token, token_of(started)):
         assert end(process, signal.SIGINT) == []
     told = log.read_text()
@@ -244,6 +236,14 @@ def test_ctrl_c_stops_the_job_and_the_ray_that_was_started_for_it(
     assert "Traceback" not in told
     with socket.socket() as other:
         assert other.connect_ex(("127.0.0.1", int(head.url.rpartition(":")[2]))) == 0
+
+
+def job_server_of(processes: list[psutil.Process]) -> str:
+    """Of the Ray that was started by one of them."""
+    option = "--dashboard-port="
+    words = [word for process in processes for word in words_of(process)]
+    (port,) = {word.removeprefix(option) for word in words if word.startswith(option)}
+    return f"http://127.0.0.1:{port}"
 
 
 def token_of(processes: list[psutil.Process]) -> str:
