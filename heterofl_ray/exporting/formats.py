@@ -71,12 +71,13 @@ def _steps(graph: fx.Graph) -> dict[str, Any]:
 
 
 def _operation_name(target: Any) -> str:
-    if isinstance(target, torch._ops.OpOverload) and target.namespace == "aten":
-        return str(target)
-    name = getattr(target, "__name__", "")
-    if name and getattr(operator, name, None) is target:
-        return f"size.{name}"
-    raise ConfigError(f"the model uses {target}, which safetensors cannot hold; try torchscript")
+    name = str(target)
+    if not isinstance(target, torch._ops.OpOverload):
+        name = getattr(target, "__name__", "")
+        name = f"size.{name}" if getattr(operator, name, None) is target else str(target)
+    if name not in standalone.OPERATIONS:
+        raise ConfigError(f"the model uses {name}, which safetensors cannot hold; try torchscript")
+    return name
 
 
 def _written(value: Any) -> Any:

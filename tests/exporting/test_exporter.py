@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from heterofl_ray import register_model, run
+from heterofl_ray.clients import scoring
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError, RunFailed
 from heterofl_ray.exporting import exporter, formats, standalone
@@ -21,7 +22,9 @@ from heterofl_ray.exporting.exporter import export_model
 from heterofl_ray.exporting.folding import plain_graph
 from heterofl_ray.models import registry
 from heterofl_ray.models.layers import Scaler, StaticBatchNorm
+from heterofl_ray.models.spec import ModelSpec
 from heterofl_ray.result import RunResult
+from heterofl_ray.setting_groups import NetworkConfig
 
 WIDTHS = {"conv": [8, 16], "mlp": [16, 16], "preresnet18-paper": [8, 8, 16, 16]}
 FORMATS = ("safetensors", "torchscript", "onnx")
@@ -243,6 +246,37 @@ class Untraceable(nn.Module):
 def test_a_model_that_cannot_be_recorded_is_named() -> None:
     with pytest.raises(ConfigError, match="Untraceable cannot be exported"):
         plain_graph(Untraceable(1.0), torch.randn(2, 1, 8, 8))
+
+
+INPUTS = {
+    "images": torch.zeros(2, 3, 32, 32),
+    "text": torch.zeros(2, 64).long(),
+    "sequences": torch.zeros(2, 2, 16).long(),
+}
+
+
+@pytest.mark.parametrize("name", registry.MODELS)
+def test_the_reader_knows_what_every_family_is_made_of(name: str) -> None:
+    kind = registry.family(name)
+    example, narrow = INPUTS[kind.task], NetworkConfig(hidden=(), embedding=16, heads=2, layers=1)
+    spec = ModelSpec(name, tuple(example.shape[1:]), 10, narrow, vocabulary=50, per_token=True)
+    model = registry.build(spec, 0.25)
+    for module in model.modules():
+        if isinstance(module, StaticBatchNorm):
+            like = module.weight.detach()
+            module.mean, module.variance = torch.zeros_like(like), torch.ones_like(like)
+    scoring.testing_mode(model)
+    assert formats._steps(plain_graph(model, example).graph)["steps"]
+
+
+def test_a_model_that_the_reader_would_refuse_is_not_written() -> None:
+    class Unusual(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.erfinv(x)
+
+    graph = plain_graph(Unusual(), torch.zeros(2, 3)).graph
+    with pytest.raises(ConfigError, match=r"uses aten.erfinv.default, .* try torchscript"):
+        formats._steps(graph)
 
 
 def test_onnx_without_its_packages_is_one_clear_line(

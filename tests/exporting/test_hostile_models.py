@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,48 @@ def test_a_listed_operation_is_run(tmp_path: Path) -> None:
             "size.__import__",
             "prim.Print.default",
             "",
+            # operations that torch has, and exported models do not
+            "aten.save.default",
+            "aten.empty.memory_format",
+            "aten.zeros.default",
+            "aten.set_.source_Tensor",
+            "size.pow",
+            ["aten.mul.Tensor"],
         ),
     ],
 )
-def test_no_other_operation_can_be_named(op: str, tmp_path: Path) -> None:
+def test_no_other_operation_can_be_named(op: Any, tmp_path: Path) -> None:
     target = tmp_path / "made"
     path = model(tmp_path / "x", step(op, str(target), True, 8))
-    with pytest.raises(ValueError, match="is not known here"):
+    with pytest.raises(ValueError, match=r"x is no exported model: .*(not known here|unhashable)"):
         standalone.load(path)
     assert not target.exists()
+
+
+def test_every_operation_of_the_list_is_there() -> None:
+    for name in standalone.OPERATIONS:
+        assert callable(standalone._operation(name)), name
+
+
+def test_files_that_are_too_large_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    path = model(tmp_path / "x", step("aten.mul.Tensor", {"step": "x"}, {"tensor": "w"}))
+    with path.open("r+b") as file:
+        file.truncate(2**40)  # holes take no space
+    with pytest.raises(ValueError, match="x is no exported model: it is larger than 4 GiB"):
+        standalone.load(path)
+
+
+def test_so_are_headers_and_what_is_no_file(tmp_path: Path) -> None:
+    note = " " * standalone.LARGEST_HEADER
+    save_file({"w": torch.ones(2)}, tmp_path / "x", {"heterofl-ray": note})
+    with pytest.raises(ValueError, match="x is no exported model: its header is larger than 16"):
+        standalone.load(tmp_path / "x")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(ValueError, match="is no exported model: it is not a file"):
+            standalone.load(path)
+    with pytest.raises(FileNotFoundError):
+        standalone.load(tmp_path / "nothing")
 
 
 def test_what_is_no_dtype_is_not_handed_out(tmp_path: Path) -> None:
