@@ -17,6 +17,7 @@ PACKAGE = Path(heterofl_ray.__file__).parent
 ROOMS = [
     "errors",
     "plain_files",
+    "private_folders",
     "participants",
     "mixes",
     "settings",

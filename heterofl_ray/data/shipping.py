@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from heterofl_ray.data.info import read_info
 from heterofl_ray.data.places import stored, stored_name
 from heterofl_ray.data.store import fingerprint, scratch_folder, write_atomically
 from heterofl_ray.errors import DataError
+from heterofl_ray.private_folders import make_private
 
 Shipment = Mapping[str, "np.ndarray[Any, Any]"]
 """File name -> its bytes; 'NAME.json' says what they are."""
@@ -56,12 +56,10 @@ def _private_folder() -> Path:
     """This user's folder among the temporary files, where nobody else can have put anything."""
     place = Path(tempfile.gettempdir()) / f"heterofl-ray-{os.geteuid()}"
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = place.lstat()
+        private = make_private(place)
     except OSError as error:
         raise DataError(f"{place} cannot hold data sets: {error.strerror}") from None
-    private = stat.S_ISDIR(found.st_mode) and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    if not private or found.st_uid != os.geteuid():
+    if not private:
         raise DataError(
             f"{place} is not yours alone, so its data sets cannot be believed: "
             "remove it, or set TMPDIR to a folder of yours"

@@ -29,6 +29,7 @@ from heterofl_ray.clients.trainers.norms import WORKED_OUT_ONCE
 from heterofl_ray.clients.trainers.pooling import COMPARED, library_backward
 from heterofl_ray.clients.trainers.sums import IN_STAGES
 from heterofl_ray.errors import ConfigError
+from heterofl_ray.private_folders import make_private
 
 Flat = Callable[..., Tensor]
 
@@ -44,7 +45,19 @@ def place() -> Path:
     """The folder of packages, which only its owner may write to: what lies there is executed."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(os.environ.get("HETEROFL_CACHE") or Path(root) / "heterofl-ray") / "steps"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        private = make_private(folder)
+    except OSError as error:
+        raise ConfigError.of(
+            "HETEROFL_CACHE", str(folder.parent), f"{folder} cannot be made: {error.strerror}"
+        ) from None
+    if not private:
+        raise ConfigError.of(
+            "HETEROFL_CACHE",
+            str(folder.parent),
+            f"{folder} holds code that is executed, and is not yours alone: remove it, or name a "
+            "folder of yours",
+        )
     return folder
 
 
