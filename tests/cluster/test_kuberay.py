@@ -84,6 +84,17 @@ def test_a_cluster_asks_for_a_token_and_is_not_reached_from_outside(name: str) -
     assert spec["workerGroupSpecs"]
 
 
+@pytest.mark.parametrize(
+    ("name", "host"), [("kuberay/cluster.yaml", "127.0.0.1"), ("kuberay/job.yaml", "0.0.0.0")]
+)
+def test_who_reaches_the_dashboard_is_said_and_not_left_to_the_operator(
+    name: str, host: str
+) -> None:
+    """It would open every one to its Kubernetes; only a job's must be: others submit it."""
+    assert cluster_spec(name)["headGroupSpec"]["rayStartParams"]["dashboard-host"] == host
+    assert ("submissionMode" in load(name)["spec"]) is (host == "0.0.0.0")
+
+
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_its_pods_are_pods(name: str) -> None:
     spec = cluster_spec(name)
