@@ -6,10 +6,12 @@ import copy
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import jsonschema
 import pytest
+from packaging.requirements import Requirement
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from .files import CLUSTER, REPOSITORY, load
@@ -59,14 +61,68 @@ INSTALLERS = [REPOSITORY / "Makefile", REPOSITORY / ".ci" / "run", *FILES]
 
 @pytest.mark.parametrize("path", INSTALLERS, ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_nothing_from_the_network_is_run_as_it_comes(path: Path) -> None:
-    """No `curl | sh`; and what pip installs here has a version."""
+    """No `curl | sh`; and what pip installs here, or builds with, has a version."""
     text = path.read_text().replace("\\\n", " ")
     assert not re.search(r"(curl|wget)[^\n|;]*\|\s*(sudo\s+)?(ba|z)?sh", text)
     assert not re.search(r"(ba)?sh\s+(-c\s+)?[\"']?(<\(|\$\()\s*(curl|wget)", text)
-    for words in re.findall(r"pip install ([^\n\]]+)", text):
-        named = [word for word in words.split() if not word.startswith(("-", "&", "."))]
-        pinned = [word for word in named if "==" in word or "requirements.lock" in word]
-        assert pinned or "--no-deps" in words, words
+    for words in re.findall(r"pip3? install ([^\n\]`&|;]+)", text):
+        assert left_to_the_day(words.split()) == [], words
+
+
+OURS = (".", "/opt/heterofl-ray")
+HARMLESS = ("--quiet", "--no-cache-dir", "--user", "--editable")
+CLOSED = ("--no-deps", "--no-build-isolation")
+
+
+def left_to_the_day(words: list[str]) -> list[str]:
+    """Words of a `pip install` that may mean something else tomorrow.
+
+    Packages need a version, and none of their dependencies; our own code is built by what is there.
+    """
+    found, previous = [], ""
+    for word in words:
+        if previous == "--requirement":
+            known = Path(word).name == "requirements.lock"
+        elif word in OURS:
+            known = set(CLOSED) <= set(words)
+        elif word.startswith("-"):
+            known = word in (*HARMLESS, *CLOSED, "--requirement")
+        else:
+            known = bool(re.fullmatch(r"[\w.-]+==[\w.]+", word)) and "--no-deps" in words
+        if not known:
+            found.append(word)
+        previous = word
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("--requirement requirements.lock", []),
+        ("--requirement more.txt", ["more.txt"]),
+        ("--no-deps --no-build-isolation --editable .", []),
+        ("--no-deps --editable .", ["."]),
+        ("--no-build-isolation /opt/heterofl-ray", ["/opt/heterofl-ray"]),
+        ("--no-deps boto3==1.44.0 botocore==1.44.3", []),
+        ("--no-deps boto3==1.44.0 botocore", ["botocore"]),
+        ("--no-deps boto3>=1.44.0", ["boto3>=1.44.0"]),
+        ("boto3==1.44.0", ["boto3==1.44.0"]),
+        ("--upgrade --no-deps boto3==1.44.0", ["--upgrade"]),
+        ("--no-deps git+https://host/x", ["git+https://host/x"]),
+    ],
+)
+def test_a_line_that_may_install_something_else_tomorrow_is_found(
+    line: str, found: list[str]
+) -> None:
+    assert left_to_the_day(line.split()) == found
+
+
+def test_what_builds_the_package_is_locked() -> None:
+    lock = (REPOSITORY / "requirements.lock").read_text()
+    wanted = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["build-system"]["requires"]
+    for requirement in map(Requirement, wanted):
+        (version,) = re.findall(rf"^{requirement.name}==(.*)$", lock, re.M)
+        assert version in requirement.specifier
 
 
 def test_no_secret_lies_here() -> None:
@@ -108,7 +164,7 @@ def test_every_node_of_a_launched_cluster_asks_for_the_token(cloud: str) -> None
         assert start.index("RAY_AUTH_MODE=token") < start.index("ray start")
         assert "chmod 600 ~/.ray/auth_token" in start
     assert "--dashboard-host=127.0.0.1" in str(prepared["head_start_ray_commands"])
-    assert "http" not in str([prepared[name] for name in prepared if "commands" in name])
+    assert "://" not in str([prepared[name] for name in prepared if "commands" in name])
 
 
 # ---- how to ---------------------------------------------------------------------------------
