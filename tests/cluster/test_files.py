@@ -170,9 +170,31 @@ def test_every_node_of_a_launched_cluster_asks_for_the_token(cloud: str) -> None
 # ---- how to ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("folder", ["local", "kuberay", "slurm", "mlflow", "."])
-def test_each_has_a_page_that_says_how_it_ends(folder: str) -> None:
-    page = (CLUSTER / folder / "README.md").read_text()
-    assert re.search(r"\b[Ss]top", page), page
-    for place in re.findall(r"(?<![\w/])cluster/[\w./-]+", page):
+FOLDERS = [CLUSTER, *sorted(path for path in CLUSTER.iterdir() if path.is_dir())]
+PARTS = {
+    "commands": r"^```\n\S[^`]*^```$",
+    "costs": r"^\*\*Costs\*\*[^:\n]*: \S.*\S\.$",
+    "stop": r"^\*\*Stop\*\*: \S.*\S\.?$",
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("folder", FOLDERS, ids=short)
+def test_each_has_a_page_that_says_what_to_type_what_it_costs_and_how_it_ends(
+    folder: Path, part: str
+) -> None:
+    page = (folder / "README.md").read_text()
+    assert re.search(PARTS[part], page, re.M), f"{folder.name}/README.md has no {part}"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=short)
+def test_what_a_page_names_is_there(folder: Path) -> None:
+    for place in re.findall(r"(?<![\w/])cluster/[\w./-]+", (folder / "README.md").read_text()):
         assert (REPOSITORY / place.rstrip(".")).exists(), place
+
+
+def test_artifacts_on_s3_come_with_the_packages_they_need() -> None:
+    """None of them is locked; the launcher's nodes install the same."""
+    page = (CLUSTER / "mlflow" / "README.md").read_text()
+    (install,) = load("aws.yaml")["head_setup_commands"]
+    assert install.replace("--user ", "") in page
