@@ -1,8 +1,8 @@
 """What every input must satisfy: a result or one clear line, soon, in little memory, no stray file.
 
 Each input gets a folder of its own below a yard whose other contents are known. What a reader
-writes must lie in the target folder; the yard around it, the folder for temporary files and the
-working directory stay as they were.
+writes must lie in the target folder; the yard around it, the folder for temporary files, the
+working directory and what lies beside the yard stay as they were.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import resource
 import shutil
 import signal
+import stat
 import sys
 import tempfile
 import time
@@ -94,17 +95,25 @@ class Yard:
                 shutil.rmtree(folder, ignore_errors=True)
         assert left == around, f"files outside the target: {left ^ around}"
 
-    def _around(self) -> set[tuple[str, int, int]]:
-        """Everything in the yard but the input and the target."""
-        found = set()
+    def _around(self) -> set[Seen]:
+        """Everything in the yard but the input and the target, and what lies beside the yard."""
+        found = {_seen(path) for path in self.place.parent.iterdir() if path != self.place}
         for folder, inner, files in os.walk(self.place):
             if Path(folder) == self.place:
                 inner[:] = [name for name in inner if name not in ("given", "target")]
-            for name in (*inner, *files):
-                path = Path(folder, name)
-                status = path.lstat()
-                found.add((str(path), status.st_size if path.is_file() else 0, status.st_mode))
+            found |= {_seen(Path(folder, name)) for name in (*inner, *files)}
         return found
+
+
+Seen = tuple[str, int, int, int]
+
+
+def _seen(path: Path) -> Seen:
+    """What changes with a file: a write of as many bytes as before shows in its time."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):  # a folder's time tells of files that came and went
+        return str(path), status.st_mode, 0, 0
+    return str(path), status.st_mode, status.st_size, status.st_mtime_ns
 
 
 @contextmanager
