@@ -33,8 +33,9 @@ docs: $(STAMP)  ## The reference pages, from the code
 bench: $(STAMP)  ## The speed suite, as ratios
 	$(BIN)/heterofl-ray bench
 
-soak: $(STAMP)  ## Half an hour of runs on a cluster under faults, then fuzz (MINUTES=30 SEED=0)
-	$(BIN)/python -m benchmarks soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),0) --record
+soak: $(STAMP)  ## Half an hour of runs on a cluster under faults, then fuzz (MINUTES=30 SEED=0 FAULTS=worker,node,…)
+	$(BIN)/python -m benchmarks soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),0) \
+		$(if $(FAULTS),--faults $(FAULTS)) --record
 	$(MAKE) fuzz
 
 fuzz: $(STAMP)  ## 100,000 inputs for the readers of settings, checkpoints and data (INPUTS=100000)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.measure import Figure
+from benchmarks.measure import Figure, shown
 
 TOLERANCE = 0.10
 
@@ -21,8 +21,8 @@ def regressions(figures: Sequence[Figure], kept: Mapping[str, Any]) -> list[str]
     """A line for each figure that has become worse than in ``kept`` (themes' recorded results)."""
     recorded = {name: entry for part in kept.values() for name, entry in part["ratios"].items()}
     return [
-        f"{figure.name}: {figure.median:.3g} ({figure.spread}), "
-        f"recorded {before['median']:.3g} ({before['low']:.3g} to {before['high']:.3g})"
+        f"{figure.name}: {shown(figure.median)} ({figure.spread}), "
+        f"recorded {shown(before['median'])} ({shown(before['low'])} to {shown(before['high'])})"
         for figure in figures
         if (before := recorded.get(figure.name)) is not None and worse(figure, before)
     ]

@@ -43,10 +43,15 @@ class Figure:
 
     @property
     def spread(self) -> str:
-        return f"{min(self.values):.3g} to {max(self.values):.3g}"
+        return f"{shown(min(self.values))} to {shown(max(self.values))}"
 
     def to_dict(self) -> dict[str, float]:
         return {"median": self.median, "low": min(self.values), "high": max(self.values)}
+
+
+def shown(value: float) -> str:
+    """Three digits, and all of those before the point: 1350 rounds are no 1.35e+03."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def seconds(work: Callable[[], object]) -> float:

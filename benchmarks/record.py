@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Figure
+from benchmarks.measure import Figure, shown
 
 RESULTS = Path(__file__).parent / "results"
 _PACKAGES = ("torch", "numpy", "pyarrow", "ray", "torchvision")
@@ -109,7 +109,7 @@ def _page(kept: Mapping[str, Any]) -> str:
 def _row(name: str, entry: Mapping[str, Any]) -> str:
     holds = {True: "yes", False: "no"}[entry["holds"]] if entry["bound"] else ""
     return (
-        f"| {name} | {entry['about']} | {entry['median']:.3g} | "
-        f"{entry['low']:.3g} to {entry['high']:.3g} | {len(entry['repeats'])} | "
+        f"| {name} | {entry['about']} | {shown(entry['median'])} | "
+        f"{shown(entry['low'])} to {shown(entry['high'])} | {len(entry['repeats'])} | "
         f"{entry['bound']} | {holds} |"
     )

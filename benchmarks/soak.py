@@ -3,8 +3,8 @@
 The same small experiment is run again and again on a Ray of several nodes, with its folder on a
 disk of its own and a real MLflow server, while workers, servers, nodes, the MLflow server, the disk
 and the object store are broken at random, by a schedule that follows from the seed. Every run must
-end with the bytes of the same experiment in one process, and MLflow must have every metric of every
-round exactly once.
+end with the bytes of the same experiment in one process, MLflow must have every metric of every
+round exactly once, and every kind of fault must have come.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Figure
+from benchmarks.measure import shown
 from benchmarks.record import record
 from benchmarks.soak_faults import KINDS, Fault, Injector, schedule
+from benchmarks.soak_outcome import Outcome, figures, missed
 from benchmarks.soak_parts import Disk, MlflowServer, Nodes, exactly_once
-from benchmarks.soak_watch import StallWatch
+from benchmarks.soak_watch import OutOfTime, StallWatch, time_limit
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.errors import ConfigError
+from heterofl_ray.errors import ConfigError, RunFailed
 from heterofl_ray.progress import Silent
 from heterofl_ray.runner import resume, run
 from heterofl_ray.simulation import RoundRecord
@@ -41,8 +42,8 @@ from heterofl_ray.tracking.history import Row
 NAME = "soak"
 ABOUT = "the same runs on a cluster under random faults, against one in one process without any"
 LONGEST_MINUTES = 600
-LONGEST_SECONDS = 120
-"""From a fault to the next round, whatever else is broken meanwhile."""
+GRACE_MINUTES = 30
+"""For what comes before the faults and after them, unless --limit says otherwise."""
 _SETTINGS = {
     "data": "digits",
     "model": "conv",
@@ -92,47 +93,24 @@ class Heard(logging.Handler):
         _say(f"{time.strftime('%H:%M:%S')} {entry.getMessage()}")
 
 
-@dataclass
-class Outcome:
-    """What a soak was like."""
-
-    minutes: float = 0.0
-    laps: int = 0
-    rounds: int = 0
-    equal: int = 0
-    """Runs that ended with the bytes of the one without faults."""
-    exact: int = 0
-    """Runs of which MLflow has every metric once."""
-    resumed: int = 0
-    """Runs that ended on a full disk and were gone on with."""
-    synced: int = 0
-    """Runs of which the rest was sent by ``track sync``."""
-    rebuilt: int = 0
-    unwritten: int = 0
-    """Times that checkpoints began to fail."""
-    faults: dict[str, int] = field(default_factory=dict)
-    recovery: list[float] = field(default_factory=list)
-    """Seconds from each fault to the next round that was done."""
-    log: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def holds(self) -> bool:
-        return 0 < self.laps == self.equal == self.exact
-
-
 def soak(minutes: float, seed: int, kinds: Sequence[str], rounds: int) -> Outcome:
     """Run laps until the time is over; faults end with it, and the last lap is finished."""
-    outcome, beat, heard = Outcome(), Beat(), Heard()
+    outcome, beat, heard = Outcome(seed=seed, kinds=kinds), Beat(), Heard()
     logging.getLogger("heterofl_ray").addHandler(heard)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ[SWITCH] = "1" if "mlflow" in kinds else "0"
     with ExitStack() as stack:
         work = Path(tempfile.mkdtemp(prefix="soak-"))
         stack.callback(shutil.rmtree, work, ignore_errors=True)
+        disk = stack.enter_context(Disk(work / "runs"))
+        if "disk" in kinds and not disk.mounted:
+            others = ",".join(kind for kind in kinds if kind != "disk")
+            raise ConfigError.of(
+                "--faults", "disk", f"needs the right to mount one, as root has; without: {others}"
+            )
         config = ExperimentConfig.from_dict(_SETTINGS | {"rounds": rounds})
         plain = [f"tracking.root={work}/plain", "tracking.mlflow=false"]
         expected = run(config.override(plain), data_dir=work / "data").summary["model_sha256"]
-        disk = stack.enter_context(Disk(work / "runs"))
         server = stack.enter_context(MlflowServer(work)) if "mlflow" in kinds else None
         nodes = stack.enter_context(Nodes())
         faulty = [
@@ -140,8 +118,7 @@ def soak(minutes: float, seed: int, kinds: Sequence[str], rounds: int) -> Outcom
             *(f"tracking.root={disk.place}", "checkpoint.keep=2"),
             *([f"tracking.uri={server.uri}"] if server else []),
         ]
-        wanted = schedule(seed, [kind for kind in kinds if kind != "disk" or disk.mounted])
-        injector = Injector(wanted, 60 * minutes, nodes, disk, server, beat)
+        injector = Injector(schedule(seed, kinds), 60 * minutes, nodes, disk, server, beat)
         thread = threading.Thread(target=injector.run, daemon=True)
         thread.start()
         folders = []
@@ -205,50 +182,15 @@ def _count(outcome: Outcome, faults: Sequence[Fault], times: Sequence[float]) ->
         outcome.log.append(entry)
 
 
-def figures(outcome: Outcome) -> list[Figure]:
-    """What is kept of it."""
-    counts = {
-        "minutes": ("minutes under faults", outcome.minutes),
-        "rounds": ("rounds finished", outcome.rounds),
-        "rebuilt": ("times that the parameter server was rebuilt", outcome.rebuilt),
-        "unwritten": ("times that checkpoints began to fail", outcome.unwritten),
-        "resumed": ("runs that ended on a full disk and were resumed", outcome.resumed),
-        **{f"{kind}-faults": (KINDS[kind], count) for kind, count in outcome.faults.items()},
-    }
-    plain = [
-        Figure(name=f"soak-{name}", about=about, values=(float(value),))
-        for name, (about, value) in counts.items()
-    ]
-    shares = {
-        "equal": ("runs with the bytes of the one without faults / runs", outcome.equal),
-        "exact": ("runs with every metric once in MLflow / runs", outcome.exact),
-    }
-    bounded = [
-        Figure(name=f"soak-{name}", about=about, values=(value / max(1, outcome.laps),), at_least=1)
-        for name, (about, value) in shares.items()
-    ]
-    seconds = tuple(outcome.recovery) or (0.0,)
-    recovery = Figure(
-        name="soak-recovery",
-        about="seconds from a fault to the next finished round",
-        values=seconds,
-        less_is_better=True,
-    )
-    longest = Figure(
-        name="soak-longest",
-        about="the most seconds from a fault to the next finished round",
-        values=(max(seconds),),
-        at_most=LONGEST_SECONDS,
-    )
-    return [*bounded, *plain, recovery, longest]
-
-
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0, help="under faults (30)")
     parser.add_argument("--seed", type=int, default=0, help="of the schedule of faults (0)")
     parser.add_argument("--rounds", type=int, default=150, help="of one run (150)")
     parser.add_argument("--faults", default=",".join(KINDS), help=f"({','.join(KINDS)})")
+    parser.add_argument(
+        "--limit", type=float, help=f"minutes for all of it ({GRACE_MINUTES} more than --minutes)"
+    )
     parser.add_argument("--record", action="store_true", help="keep it in benchmarks/results")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     arguments = parser.parse_args(words)
@@ -258,7 +200,16 @@ def main(words: Sequence[str]) -> int:
             raise ConfigError.unknown("--faults", kind, KINDS)
     if not 0 < arguments.minutes <= LONGEST_MINUTES or arguments.rounds < 2:
         raise ConfigError.of("--minutes", arguments.minutes, f"above 0, to {LONGEST_MINUTES}")
-    outcome = soak(arguments.minutes, arguments.seed, kinds, arguments.rounds)
+    limit = arguments.limit or arguments.minutes + GRACE_MINUTES
+    if limit <= arguments.minutes:
+        raise ConfigError.of("--limit", arguments.limit, "more than --minutes")
+    try:
+        with time_limit(60 * limit):
+            outcome = soak(arguments.minutes, arguments.seed, kinds, arguments.rounds)
+    except OutOfTime:
+        raise RunFailed(
+            f"the soak was not over after {shown(limit)} minutes (--limit); above is what it was at"
+        ) from None
     for entry in outcome.log:
         _say(json.dumps(entry))
     _say(
@@ -272,6 +223,8 @@ def main(words: Sequence[str]) -> int:
         record(NAME, ABOUT, figures(outcome))
     if arguments.json:
         print(json.dumps(asdict(outcome)), flush=True)
+    for line in missed(outcome):
+        _say(line)
     return 0 if outcome.holds else 1
 
 

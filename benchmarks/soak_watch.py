@@ -1,12 +1,15 @@
-"""What is going on when nothing is: said when a soak finishes no round for a while."""
+"""What is going on when nothing is: said when a soak finishes no round for long, or never ends."""
 
 from __future__ import annotations
 
 import faulthandler
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Self
 
 import ray
@@ -15,6 +18,8 @@ from ray._private.state import actors
 STALL_SECONDS = 60.0
 """Without a finished round, after which it is looked at; and again after as long."""
 _LOOK_SECONDS = 1.0
+_CLEANING_SECONDS = 300.0
+"""For what is begun to be ended, once time is over."""
 
 
 class StallWatch:
@@ -50,6 +55,29 @@ class StallWatch:
                 print(f"no round for {self._idle():.0f} s", file=sys.stderr, flush=True)
                 self._tell()
             told = due
+
+
+class OutOfTime(BaseException):
+    """Not an Exception, so that nobody who goes on after errors can take it for one."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise in whatever the main thread does after so long; end the process if that is no help."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        tell_of_everybody()
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    faulthandler.dump_traceback_later(seconds + _CLEANING_SECONDS, exit=True, file=2)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def tell_of_everybody() -> None:

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.compare import regressions
-from benchmarks.measure import Figure
+from benchmarks.measure import Figure, shown
 from benchmarks.record import place, read, record
 from heterofl_ray.errors import ConfigError
 
@@ -95,7 +95,7 @@ def _show(figures: Sequence[Figure], arguments: argparse.Namespace, worse: Seque
     Console(stderr=arguments.json, highlight=False).print(_table(figures))
     missed = [figure for figure in figures if not figure.holds]
     for figure in missed:
-        _say(f"bound missed: {figure.name} is {figure.median:.3g}, should be {figure.bound}")
+        _say(f"bound missed: {figure.name} is {shown(figure.median)}, should be {figure.bound}")
     for line in worse:
         _say(f"has become worse: {line}")
     if arguments.json:
@@ -112,9 +112,9 @@ def _table(figures: Sequence[Figure]) -> Table:
     for figure in figures:
         table.add_row(
             figure.name,
-            f"{figure.median:.3g}",
-            f"{min(figure.values):.3g}",
-            f"{max(figure.values):.3g}",
+            shown(figure.median),
+            shown(min(figure.values)),
+            shown(max(figure.values)),
             figure.bound,
             ("yes" if figure.holds else "NO") if figure.bound else "",
         )

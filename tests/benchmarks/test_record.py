@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import record as records
-from benchmarks.measure import Figure
+from benchmarks.measure import Figure, shown
 from benchmarks.record import read, record
 
 
@@ -56,7 +56,20 @@ def test_machines_have_files_of_their_own(tmp_path: Path, monkeypatch: pytest.Mo
     assert records.place(tmp_path).name.startswith("other-cpu-1-ghz-")
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *((1350.0, "1350"), (1234567.0, "1234567"), (1.0, "1"), (38.0, "38"), (1350.4, "1350")),
+        *((30.62, "30.6"), (0.00683, "0.00683"), (0.0, "0"), (99.96, "100")),
+    ],
+)
+def test_whole_numbers_stay_whole(value: float, text: str) -> None:
+    assert shown(value) == text
+
+
 def test_what_the_checkout_keeps_can_be_read() -> None:
     for path in records.RESULTS.glob("*.json"):
-        for part in json.loads(path.read_text()).values():
+        kept = json.loads(path.read_text())
+        for part in kept.values():
             assert {"about", "taken", "ratios"} == set(part)
+        assert path.with_suffix(".md").read_text() == records._page(kept)

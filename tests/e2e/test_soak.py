@@ -2,41 +2,50 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 import threading
+import time
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks.soak import Outcome, figures, main
+from benchmarks import soak
+from benchmarks.soak import main
 from benchmarks.soak_faults import KINDS, schedule
-from benchmarks.soak_parts import differing
-from benchmarks.soak_watch import StallWatch, tell_of_everybody
+from benchmarks.soak_outcome import Outcome, figures, missed
+from benchmarks.soak_parts import Disk, differing
+from benchmarks.soak_watch import OutOfTime, StallWatch, tell_of_everybody, time_limit
 from heterofl_ray.cli import answer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
 ROOT = Path(__file__).parents[2]
 
 
-def test_runs_under_faults_end_with_the_bytes_of_one_without() -> None:
+def test_runs_under_faults_end_with_the_bytes_of_one_without(tmp_path: Path) -> None:
+    with Disk(tmp_path / "disk") as disk:
+        kinds = ["worker", "node", *(["disk"] if disk.mounted else [])]
     command = [sys.executable, "-m", "benchmarks", "soak", "--json", "--minutes", "0.5"]
-    done = subprocess.run(
-        [*command, "--seed", "4", "--rounds", "20", "--faults", "worker,node,disk"],
+    done = subprocess.run(  # of this seed each kind comes in a quarter of a minute
+        [*command, "--limit", "15", "--seed", "7", "--rounds", "20", "--faults", ",".join(kinds)],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=1200,
+        timeout=1300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     assert found["laps"] >= 1
     assert found["equal"] == found["laps"]
     assert found["rounds"] == 20 * found["laps"]
-    assert sum(found["faults"].values()) >= 2, "too few faults to show anything"
+    assert sorted(found["faults"]) == sorted(kinds)
     assert len(found["log"]) == sum(found["faults"].values())
+    assert found["seed"] == 7
 
 
 def test_the_schedule_follows_from_the_seed_and_leaves_no_kind_out() -> None:
@@ -47,18 +56,80 @@ def test_the_schedule_follows_from_the_seed_and_leaves_no_kind_out() -> None:
     assert sorted(fault.kind for fault in first[:6]) == sorted(kinds)
 
 
-def test_a_run_that_differs_or_is_told_wrongly_misses_the_bound() -> None:
-    good = Outcome(laps=2, equal=2, exact=2, recovery=[1.0, 3.0])
-    assert good.holds
-    assert all(figure.holds for figure in figures(good))
-    for bad in (Outcome(laps=2, equal=1, exact=2), Outcome(laps=2, equal=2, exact=1), Outcome()):
-        assert not bad.holds
-        assert not all(figure.holds for figure in figures(bad))
+GOOD = Outcome(
+    seed=3,
+    kinds=["worker", "disk"],
+    laps=2,
+    rounds=1350,
+    equal=2,
+    exact=2,
+    faults={"worker": 2, "disk": 1},
+    recovery=[1.0, 3.0],
+)
 
 
-def test_one_long_stall_misses_the_bound_however_short_the_others_are() -> None:
-    stalled = Outcome(laps=1, equal=1, exact=1, recovery=[1.0] * 99 + [619.0])
-    assert [figure.name for figure in figures(stalled) if not figure.holds] == ["soak-longest"]
+def test_seed_and_runs_are_among_the_figures() -> None:
+    assert GOOD.holds
+    found = {figure.name: figure.median for figure in figures(GOOD)}
+    assert (found["soak-seed"], found["soak-runs"], found["soak-rounds"]) == (3, 2, 1350)
+
+
+@pytest.mark.parametrize(
+    ("change", "figure"),
+    [
+        ({"equal": 1}, "soak-equal"),
+        ({"exact": 1}, "soak-exact"),
+        ({"faults": {"worker": 9}}, "soak-disk-faults"),
+        ({"recovery": [1.0] * 99 + [619.0]}, "soak-longest"),
+        ({"laps": 0, "equal": 0}, "soak-equal"),
+    ],
+    ids=["other bytes", "told wrongly", "a kind that never came", "one long stall", "no run"],
+)
+def test_a_bound_that_is_missed_is_said_and_is_the_exit_code(
+    change: dict[str, Any],
+    figure: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bad = replace(GOOD, **change)
+    assert not bad.holds
+    assert any(f"bound missed: {figure} is " in line for line in missed(bad))
+    for outcome, code in ((bad, 1), (GOOD, 0)):
+        monkeypatch.setattr(soak, "soak", lambda *_, outcome=outcome: outcome)
+        assert main([]) == code
+        assert (figure in capsys.readouterr().err) is bool(code)
+
+
+def test_a_soak_that_never_ends_is_ended_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def hang(*_: object) -> None:
+        while True:
+            with contextlib.suppress(Exception):  # as one who goes on after errors
+                time.sleep(60)
+
+    monkeypatch.setattr(soak, "soak", hang)
+    assert answer(lambda: main(["--minutes", "0.001", "--limit", "0.005"])) == 1
+    assert "error: the soak was not over after 0.005 minutes (--limit)" in capsys.readouterr().err
+
+
+def test_a_limit_that_is_kept_leaves_nothing_behind() -> None:
+    with time_limit(0.2):
+        pass
+    time.sleep(0.4)
+    with pytest.raises(OutOfTime), time_limit(0.1):
+        time.sleep(60)
+
+
+def test_a_disk_that_cannot_be_mounted_is_no_disk_that_was_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mount").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "mount").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(soak, "run", lambda *_, **__: pytest.fail("begun"))
+    assert answer(lambda: main(["--faults", "worker,disk"])) == 2
+    assert "--faults='disk' is not valid: needs the right to mount" in capsys.readouterr().err
 
 
 def test_a_stall_is_told_while_it_lasts_and_again_when_it_goes_on() -> None:
@@ -103,6 +174,7 @@ def test_metrics_are_compared_one_by_one_and_times_with_what_was_told_first() ->
     [
         (["--faults", "worker,nod"], "--faults='nod' is not valid: did you mean 'node'?"),
         (["--minutes", "0"], "--minutes=0.0 is not valid"),
+        (["--limit", "20"], "--limit=20.0 is not valid: more than --minutes"),
     ],
 )
 def test_mistakes_are_one_line(
