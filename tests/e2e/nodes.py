@@ -24,6 +24,8 @@ from typing import Any, Protocol, TypeVar
 
 import psutil
 
+from .watching import words_of
+
 LOCAL = Path(__file__).parents[2] / "cluster" / "local"
 BIN = Path(sys.executable).parent
 PORT = 6379
@@ -160,6 +162,29 @@ class Cluster:
 
     def actors(self) -> list[dict[str, Any]]:
         return self._ask("actors")
+
+    def trained(self, node: int) -> int:
+        """How many jobs of training were done there."""
+        there = f"filter_keys=node_id&filter_predicates=%3D&filter_values={self.ids[node]}"
+        found = self._ask(f"tasks?limit=10000&detail=1&{there}")
+        return sum(task["name"] == "Worker.train" for task in found if task["state"] == "FINISHED")
+
+    @contextlib.contextmanager
+    def held(self, script: str) -> Iterator[None]:
+        """Hold a job's driver, which is on the head, while something is done to the others.
+
+        However fast the machine is, the run is not over before.
+        """
+        below = psutil.Process(self._processes[0].pid).children(recursive=True)
+        drivers = [each for each in below if script in words_of(each)]
+        assert drivers, f"nobody runs {script}"
+        for each in drivers:
+            each.suspend()
+        try:
+            yield
+        finally:
+            for each in drivers:
+                each.resume()
 
     def joined(self, *nodes: int) -> bool:
         """Whether Ray knows them by now; from then on they have an id."""

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -21,13 +22,14 @@ from .nodes import BIN, LOCAL, SECONDS, Cluster, Namespaces, cluster, wait_for
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
 
 REPOSITORY = Path(__file__).parents[2]
-ROUNDS = 150
+JOB = "jobs/wikitext_dynamic.py"
+ROUNDS = 100
 SETTINGS = {
     "rounds": ROUNDS,
     "evaluate_every": 0,
     "text.rows": 400,
     "clients": 400,
-    "fraction": 0.005,
+    "fraction": 0.01,  # a client for each of four workers
     "mix": "a-b",
     "network.embedding": 16,
     "network.heads": 2,
@@ -90,7 +92,7 @@ def test_a_node_added_and_one_cut_off_in_mid_run_leave_the_bytes_alone(
     with log.open("w") as output:
         job = subprocess.Popen(
             [
-                *(str(BIN / "heterofl-ray"), "submit", "jobs/wikitext_dynamic.py"),
+                *(str(BIN / "heterofl-ray"), "submit", JOB),
                 *("--address", three.url, "--", "--smoke", "--data-dir", str(data_root)),
                 *("--set", f"tracking.root={tmp_path}/runs", *SMALL),
             ],
@@ -108,14 +110,21 @@ def test_a_node_added_and_one_cut_off_in_mid_run_leave_the_bytes_alone(
 
     try:
         wait_for(lambda: rounds_kept(tmp_path) or is_over(), story)
-        three.add(3)
-        wait_for(lambda: three.joined(3) or is_over(), story)
-        lost = wait_for(lambda: worker_nodes(three) or is_over(), story)
-        assert not is_over(), "the run was over before the change\n" + story()
-        assert isinstance(lost, list)
-        three.cut(lost[0])
+        with three.held(JOB):
+            three.add(3)
+            wait_for(lambda: three.joined(3) or is_over(), story)
+        wait_for(lambda: len(workers(three)) == 4 or is_over(), story)
+        with three.held(JOB):
+            wait_for(lambda: 3 in worker_nodes(three) or is_over(), story)
+            assert not is_over(), "the run was over before the change\n" + story()
+            lost = worker_nodes(three)[0]
+            three.cut(lost)
+            kept = rounds_kept(tmp_path)
+        assert 0 < kept < ROUNDS - 10, f"hardly a round was left to be cut off: {kept}"
         assert job.wait(2 * SECONDS) == 0, story()
-        wait_for(lambda: three.is_dead(lost[0]), story)
+        wait_for(lambda: three.is_dead(lost), story)
+        assert lost != 3
+        assert three.trained(3) >= (ROUNDS - kept) // 2, "the node that came got hardly any work"
     finally:
         job.terminate()
         job.wait(SECONDS)
@@ -135,8 +144,13 @@ def rounds_kept(place: Path) -> int:
     return max((int(name.removeprefix("round-")) for name in kept), default=0)
 
 
+def workers(made: Cluster) -> list[dict[str, Any]]:
+    """Of the run: there, or on their way."""
+    found = [actor for actor in made.actors() if actor["class_name"] == "Worker"]
+    return [actor for actor in found if actor["state"] != "DEAD"]
+
+
 def worker_nodes(made: Cluster) -> list[int]:
     """Nodes with a worker of the run, but for the head."""
-    workers = [actor for actor in made.actors() if actor["class_name"] == "Worker"]
-    places = {actor["node_id"] for actor in workers if actor["state"] == "ALIVE"}
+    places = {actor["node_id"] for actor in workers(made) if actor["state"] == "ALIVE"}
     return [node for node, node_id in made.ids.items() if node and node_id in places]
