@@ -202,10 +202,11 @@ def test_ctrl_c_stops_the_job_and_the_ray_that_was_started_for_it(
 ) -> None:
     """While another Ray runs on this machine, which is left alone. Nobody else can reach ours.
 
-    Nothing around it asks for a token: that ours does is our doing.
+    Nothing around it asks for a token or has one: that ours does is our doing.
     """
     log = tmp_path / "log"
     plain = {name: value for name, value in head.environment.items() if "RAY_AUTH" not in name}
+    plain |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(Path.home() / ".cache")}
     rounds = ["--set", "rounds=500", "--set", "evaluate_every=1"]
     with log.open("w") as output:
         process = subprocess.Popen(
