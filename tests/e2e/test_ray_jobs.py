@@ -221,16 +221,19 @@ def test_ctrl_c_stops_the_job_and_the_ray_that_was_started_for_it(
             stderr=subprocess.STDOUT,
             text=True,
         )
-    limit = time.monotonic() + 600
-    while "round 2/500" not in log.read_text():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < limit, log.read_text()
-        time.sleep(0.5)
-    started = below(process.pid)
-    assert open_to_others(started) == []
-    assert answer_to_a_job(job_server_of(started), None) == 401
-    with never_said(head.token, token_of(started)):
-        assert end(process, signal.SIGINT) == []
+    try:
+        limit = time.monotonic() + 600
+        while "round 2/500" not in log.read_text():
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < limit, log.read_text()
+            time.sleep(0.5)
+        started = below(process.pid)
+        assert open_to_others(started) == []
+        assert answer_to_a_job(job_server_of(started), None) == 401
+        with never_said(head.token, token_of(started)):
+            assert end(process, signal.SIGINT) == []
+    finally:
+        end(process)  # which a mistake above would leave
     told = log.read_text()
     assert process.returncode == 130, told
     assert "go on with: heterofl-ray resume" in told
