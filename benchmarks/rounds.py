@@ -13,7 +13,6 @@ on both sides, and of rounds as each side runs them. Tests are timed in the firs
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import tempfile
 from collections import Counter
@@ -27,10 +26,9 @@ from benchmarks.baseline.images import ImageJob
 from benchmarks.data import provide
 from benchmarks.jobs import JOBS, Job, baseline
 from benchmarks.measure import Figure, seconds
+from benchmarks.operations import of_test, of_training
 from benchmarks.peak import Peak, matrix_products
 from benchmarks.pool import pool
-from heterofl_ray.clients.workbench import Workbench
-from heterofl_ray.models.costs import model_costs
 from heterofl_ray.simulation import RoundRecord, Simulation
 
 NAME = "rounds"
@@ -50,6 +48,8 @@ class Timed:
     ours: list[Seconds] = field(default_factory=list)
     theirs: list[Seconds] = field(default_factory=list)
     utilisation: list[float] = field(default_factory=list)
+    at_peak: list[float] = field(default_factory=list)
+    """Seconds of our rounds, test included, if products at this machine's peak were all of it."""
 
     def faster(self, tests: float) -> tuple[float, ...]:
         """How many times as fast ours is, when it tests in one of 1 / ``tests`` rounds."""
@@ -92,8 +92,9 @@ def _measure(job: Job, root: Path, quick: bool, peak: Peak) -> Timed:
             timed.ours.append(Seconds(training, testing))
             clients = _clients(simulation, records[0])
             timed.theirs.append(estimate(theirs, clients, steps, share))
-            done = useful_flops(simulation.bench, records[0])
-            timed.utilisation.append(done / training / peak())
+            trained, fastest = of_training(simulation.bench, records[0]), peak()
+            timed.utilisation.append(trained / training / fastest)
+            timed.at_peak.append((trained + of_test(simulation.bench)) / fastest)
             said = f"    {_said(timed.ours[-1])}; baseline: {_said(timed.theirs[-1])}"
             print(said, file=sys.stderr, flush=True)
     return timed
@@ -110,19 +111,6 @@ def _clients(simulation: Simulation, record: RoundRecord) -> Mapping[float, int]
     return {levels[name].rate: count for name, count in sorted(counts.items())}
 
 
-def useful_flops(bench: Workbench, record: RoundRecord) -> float:
-    """Of a round's training: forward and twice that backward, for what each client holds."""
-    config, total = bench.config, 0.0
-    for report in record.reports:
-        spec = bench.spec
-        if bench.sliced:
-            spec = dataclasses.replace(spec, outputs=len(bench.data.labels(report.client)))
-        forward = model_costs(spec, config.levels[report.level].rate).flops
-        window = config.text.window if bench.data.task == "text" else 1
-        total += 3 * forward * report.examples / window * config.local_epochs
-    return total
-
-
 def _figures(job: Job, timed: Timed, quick: bool) -> Iterator[Figure]:
     """Quick jobs are smaller than those the bounds are for."""
     yield Figure(
@@ -135,6 +123,14 @@ def _figures(job: Job, timed: Timed, quick: bool) -> Iterator[Figure]:
         name=f"round-as-run-{job.name}",
         about=f"the same with ours tested every {TESTED_EVERY} rounds, as the presets are",
         values=timed.faster(tests=1 / TESTED_EVERY),
+    )
+    yield Figure(
+        name=f"round-limit-{job.name}",
+        about="seconds of the baseline's round / of one that does its useful floating-point "
+        "operations, and nothing else, at the peak of matrix products in 2 processes",
+        values=tuple(
+            base.round / least for base, least in zip(timed.theirs, timed.at_peak, strict=True)
+        ),
     )
     yield Figure(
         name=f"training-{job.name}",
