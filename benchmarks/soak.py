@@ -198,8 +198,10 @@ def main(words: Sequence[str]) -> int:
     for kind in kinds:
         if kind not in KINDS:
             raise ConfigError.unknown("--faults", kind, KINDS)
-    if not 0 < arguments.minutes <= LONGEST_MINUTES or arguments.rounds < 2:
+    if not 0 < arguments.minutes <= LONGEST_MINUTES:
         raise ConfigError.of("--minutes", arguments.minutes, f"above 0, to {LONGEST_MINUTES}")
+    if arguments.rounds < 2:
+        raise ConfigError.of("--rounds", arguments.rounds, "2 or more")
     limit = arguments.limit or arguments.minutes + GRACE_MINUTES
     if limit <= arguments.minutes:
         raise ConfigError.of("--limit", arguments.limit, "more than --minutes")

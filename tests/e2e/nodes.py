@@ -25,7 +25,7 @@ from typing import Any, Protocol, TypeVar
 
 import psutil
 
-from .watching import words_of
+from .watching import meanwhile, words_of
 
 LOCAL = Path(__file__).parents[2] / "cluster" / "local"
 BIN = Path(sys.executable).parent
@@ -193,13 +193,8 @@ class Cluster:
                 over.wait(0.9)
                 signal_all(signal.SIGCONT)
 
-        thread = threading.Thread(target=slow)
-        thread.start()
-        try:
+        with meanwhile(slow, over):
             yield
-        finally:
-            over.set()
-            thread.join()
 
     def joined(self, *nodes: int) -> bool:
         """Whether Ray knows them by now; from then on they have an id."""

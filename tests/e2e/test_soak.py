@@ -177,6 +177,7 @@ def test_metrics_are_compared_one_by_one_and_times_with_what_was_told_first() ->
     [
         (["--faults", "worker,nod"], "--faults='nod' is not valid: did you mean 'node'?"),
         (["--minutes", "0"], "--minutes=0.0 is not valid"),
+        (["--rounds", "1"], "--rounds=1 is not valid: 2 or more"),
         (["--limit", "20"], "--limit=20.0 is not valid: more than --minutes"),
     ],
 )

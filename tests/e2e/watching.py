@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import psutil
@@ -28,14 +28,21 @@ def never_said(*secrets: str) -> Iterator[None]:
             if over.wait(LOOK_SECONDS):
                 return
 
-    thread = threading.Thread(target=listen)
+    with meanwhile(listen, over):
+        yield
+    assert not heard
+
+
+@contextmanager
+def meanwhile(work: Callable[[], None], over: threading.Event) -> Iterator[None]:
+    """Have another thread do ``work``, which ends when ``over`` is set."""
+    thread = threading.Thread(target=work)
     thread.start()
     try:
         yield
     finally:
         over.set()
         thread.join()
-    assert not heard
 
 
 def words_of(process: psutil.Process) -> list[str]:
