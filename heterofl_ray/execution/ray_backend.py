@@ -288,6 +288,8 @@ class RayBackend:
         self._servers.keep_up(lambda: self._load(round_number, state), self._tries)
 
     def recover(self) -> None:
+        """With new servers: the old ones are dead, or may wait for what is lost for long."""
+        self._servers.replace()
         self._servers.keep_up(self._reload, self._tries)
 
     def _reload(self) -> None:

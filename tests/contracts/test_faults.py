@@ -20,8 +20,10 @@ import torch
 from heterofl_ray import checkpoint, register_model, run
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ClientError, RunFailed
+from heterofl_ray.execution import ray_backend
 from heterofl_ray.execution.authentication import MODE, is_refused
 from heterofl_ray.execution.cluster import LAST
+from heterofl_ray.execution.ray_servers import Servers
 from heterofl_ray.keeping import CHECKPOINTS
 from heterofl_ray.models import registry
 from heterofl_ray.progress import Silent
@@ -62,6 +64,27 @@ def test_a_server_that_is_killed_is_rebuilt_from_the_last_committed_round(overla
     assert killed
     assert result.summary["model_sha256"] == local_digest("conv", *longer)
     assert result.history["round"].to_pylist() == list(range(1, 8))
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_servers_that_may_wait_for_a_lost_update_are_not_asked_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They answer in order, so only when Ray gives that update up: after ten minutes, at worst."""
+    gone, asked = iter([True]), []
+    find = Servers.find
+
+    def noted(servers: Servers) -> None:
+        asked.append({actor._actor_id.hex() for actor in servers.actors})
+        find(servers)
+
+    monkeypatch.setattr(Servers, "find", noted)
+    monkeypatch.setattr(ray_backend, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(ray_backend, "is_gone", lambda late: any(late) and next(gone, False))
+    result = run(make_config("conv", "execution.backend=ray", "execution.workers=2"))
+    at_first, then = asked
+    assert not at_first & then
+    assert result.summary["model_sha256"] == local_digest("conv")
 
 
 class Blocked(Silent):
