@@ -12,7 +12,6 @@ import torch
 
 from benchmarks.driver_bytes import counting
 from benchmarks.measure import Figure, seconds
-from benchmarks.neighbour import Neighbour
 from benchmarks.pool import pool
 from heterofl_ray.aggregation.overlap import OverlapMean
 from heterofl_ray.clients.workbench import Workbench
@@ -27,6 +26,8 @@ NAME = "runtime"
 ABOUT = "the Ray pool against the same jobs in one process; adding up; bytes through the driver"
 
 CPU = torch.device("cpu")
+FEW, MANY = 10, 40
+"""Jobs of a round: the paper's, and so many that one which ends late is a small part of it."""
 MEGABYTE = 1024**2
 
 
@@ -35,14 +36,15 @@ def measure(quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         return [
-            *_overhead(root, repeats),
+            _overhead(root, repeats, FEW),
+            _overhead(root, 2 if quick else 5, MANY, "-many-jobs"),
             _accumulation(root, repeats),
             *_driver_bytes(root, 2 if quick else 5),
         ]
 
 
 def _config(**changes: Any) -> ExperimentConfig:
-    """The paper's rounds on MNIST: 10 clients of level d, 600 images each, five times over."""
+    """The paper's rounds on MNIST: clients of level d, 600 images each, five times over."""
     values = {
         "data": "synthetic-images:60000",
         "model": "conv",
@@ -56,36 +58,27 @@ def _config(**changes: Any) -> ExperimentConfig:
     return ExperimentConfig.from_dict({**values, **changes})
 
 
-def _overhead(root: Path, repeats: int) -> list[Figure]:
-    """The same round on the pool, in one process, and in one that has a neighbour."""
-    config = _config()
+def _overhead(root: Path, repeats: int, jobs: int, suffix: str = "") -> Figure:
+    """The same round on the pool and in one process, turn and turn about."""
+    config = _config(fraction=jobs / 100)
     bench = Workbench(config, root, CPU)
-    local = [LocalBackend(bench) for _ in range(2)]
-    alone, beside = (Simulation(bench, backend) for backend in local)
-    neighbour = Neighbour(config, root)
-    halves, shared = [], []
+    local = LocalBackend(bench)
+    alone = Simulation(bench, local)
+    ratios = []
     with pool(config, root) as (simulation, _):
         for t in range(1, repeats + 2):
             on_pool = seconds(partial(simulation.train, t))
             in_one = seconds(partial(alone.train, t))
-            with neighbour.busy():
-                in_one_of_two = seconds(partial(beside.train, t))
             if t > 1:  # the first round warms all up
-                halves.append(on_pool / (in_one / 2))
-                shared.append(on_pool / (in_one_of_two / 2))
-    neighbour.close()
-    for backend in reversed(local):
-        backend.close()
-    jobs = "a round on a pool of 2 workers / half of the same jobs back to back in one process"
-    return [
-        Figure(name="runtime-overhead", about=jobs, values=tuple(halves), at_most=1.10),
-        Figure(
-            name="runtime-overhead-both-cores",
-            about=f"{jobs} while another does them, too",
-            values=tuple(shared),
-            at_most=1.10,
-        ),
-    ]
+                ratios.append(on_pool / (in_one / 2))
+    local.close()
+    return Figure(
+        name=f"runtime-overhead{suffix}",
+        about=f"a round of {jobs} jobs on a pool of 2 workers / half of the same jobs back to back "
+        "in one process",
+        values=tuple(ratios),
+        at_most=1.10,
+    )
 
 
 def _accumulation(root: Path, repeats: int) -> Figure:
