@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-Schema = dict[str, Any]
+from .kuberay_schema import Schema
 
 _OPEN = "x-kubernetes-preserve-unknown-fields"
 _EITHER = "x-kubernetes-int-or-string"
@@ -36,10 +35,11 @@ def closed(schema: Schema) -> Schema:
     What lies in metadata is Kubernetes' own, which a definition leaves open.
     """
     made = {**schema}
-    if made.get("nullable"):
-        made["type"] = [made["type"], "null"]
     if made.get(_EITHER):
         made["type"] = ["integer", "string"]
+    if made.get("nullable") and "type" in made:
+        kinds = made["type"]
+        made["type"] = [*([kinds] if isinstance(kinds, str) else kinds), "null"]
     if isinstance(made.get("items"), dict):
         made["items"] = closed(made["items"])
     if isinstance(made.get("additionalProperties"), dict):

@@ -38,6 +38,11 @@ DEFINITION: dict[str, Any] = {
                                 "properties": {
                                     "port": {"x-kubernetes-int-or-string": True},
                                     "flag": {"type": "string", "nullable": True},
+                                    "pier": {"x-kubernetes-int-or-string": True, "nullable": True},
+                                    "notes": {
+                                        "nullable": True,
+                                        "x-kubernetes-preserve-unknown-fields": True,
+                                    },
                                     "cargo": {
                                         "type": "object",
                                         "properties": {"weight": {"type": "integer"}},
@@ -80,6 +85,10 @@ def boat(**spec: Any) -> dict[str, Any]:
         {"port": 80},
         {"port": "http"},
         {"flag": None},
+        {"pier": None},
+        {"pier": 3},
+        {"notes": None},
+        {"notes": [1]},
         {"cargo": {"weight": 1, "anything": [1]}},
         {"crew": [{"name": "a"}]},
         {"berths": {"one": {"deck": 1}}},
@@ -96,6 +105,7 @@ def test_what_a_definition_knows_is_taken(tmp_path: Path, spec: dict[str, Any]) 
         {"sail": 1},
         {"port": 1.5},
         {"flag": 1},
+        {"pier": 1.5},
         {"cargo": {"weight": "much"}},
         {"crew": [{}]},
         {"crew": [{"name": "a", "rank": "b"}]},
@@ -123,6 +133,7 @@ def test_definitions_are_found_alone_one_after_another_and_in_kubectls_list(tmp_
 def test_a_manifest_is_one_of_kuberays_own(name: str) -> None:
     if "HETEROFL_KUBERAY_CRDS" not in os.environ:
         pytest.skip("HETEROFL_KUBERAY_CRDS names no folder of KubeRay's definitions")
-    manifest = load(name)
-    schemas = crds.read(Path(os.environ["HETEROFL_KUBERAY_CRDS"]))
+    manifest, folder = load(name), os.environ["HETEROFL_KUBERAY_CRDS"]
+    schemas = crds.read(Path(folder))
+    assert manifest["kind"] in schemas, f"HETEROFL_KUBERAY_CRDS={folder} defines {set(schemas)}"
     Draft202012Validator(schemas[manifest["kind"]]).validate(manifest)
