@@ -55,8 +55,8 @@ def compiled_moments(bench: Workbench, level: Level) -> CompiledMoments | None:
         return None
     pooled, model = is_pooled(bench), bench.model(level)
     batch = (calibration_batch(bench, level), *bench.data.input_shape)
-    example = [torch.zeros(p.shape, dtype=p.dtype) for p in model.parameters()]
-    example.append(torch.zeros(batch, dtype=example[0].dtype))
+    parameters = [torch.zeros(p.shape, dtype=p.dtype) for p in model.parameters()]
+    example = packages.Example([*parameters, torch.zeros(batch, dtype=parameters[0].dtype)])
     names = [name for name, _ in model.named_parameters()]
 
     def flat(*tensors: Tensor) -> Tensor:
@@ -70,7 +70,8 @@ def compiled_moments(bench: Workbench, level: Level) -> CompiledMoments | None:
     spec = bench.spec.at(level)
     recipe = f"moments {pooled} {batch} {spec} at {level.rate} of {bench.config.levels}"
     if not isinstance(registry.family(bench.config.model).factory, str):
-        recipe += packages.trace(flat, example).code  # a user's model is known by what it computes
+        # a user's model is known by what it computes
+        recipe += packages.trace(flat, example).graph.code
     path = packages.path_of(recipe, bench.config.execution.threads)
     if not path.exists():
         packages.make(flat, example, path, bench.config.execution.threads)

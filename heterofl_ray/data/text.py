@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -52,6 +53,17 @@ class TextClients:
     @property
     def test_size(self) -> int:
         return len(self.dataset.test.tokens)
+
+    @property
+    def windows(self) -> int:
+        """Steps of one pass: all of a client's rows are read at once, window by window."""
+        return -(-self.rows.shape[1] // self.settings.window)
+
+    @cached_property
+    def rows_each(self) -> int | None:
+        """How many rows every client has; None: some have more than others."""
+        counts = np.unique(self.train.sizes())
+        return int(counts[0]) if len(counts) == 1 else None
 
     def examples(self, client: int) -> int:
         """Tokens a client trains on in one pass."""

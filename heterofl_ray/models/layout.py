@@ -55,6 +55,15 @@ Layout = Mapping[str, tuple[Axis, ...]]
 _Module = TypeVar("_Module", bound=nn.Module)
 
 
+def label_axes(layout: Layout) -> dict[str, list[int]]:
+    """Of the parameters that have some, the axes of classes or words."""
+    found = {
+        name: [number for number, axis in enumerate(axes) if isinstance(axis, Labels)]
+        for name, axes in layout.items()
+    }
+    return {name: numbers for name, numbers in found.items() if numbers}
+
+
 def scaled(full: int, rate: float) -> int:
     """ceil(rate x full), with the rounding error of a product such as 0.07 x 100 taken out."""
     return max(1, math.ceil(full * rate - 1e-9))

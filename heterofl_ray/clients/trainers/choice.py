@@ -3,11 +3,10 @@
 ``execution.trainer=auto`` follows a fixed rule of the settings, the data's size and the kind of
 device, so that equal configs give equal bytes; the rule comes from the speed suite:
 
-- on a CPU, steps of images are compiled when a run has enough of them at a level to pay for the
-  compiler (under a minute per level, once per machine), and laid out channels last otherwise,
-  but for narrow levels that the library would crash on so: these train plain;
-- on a GPU, clients of images that share a job are trained together;
-- text stays plain: its time is in large matrix products, and its dropout is drawn step by step.
+- on a CPU, steps are compiled when a run has enough of them at a level to pay for the compiler
+  (about a minute per level, once per machine); otherwise images are laid out channels last, but for
+  narrow levels that the library would crash on so: these train plain, and so does text;
+- on a GPU, clients of images that share a job are trained together, and text trains plain.
 """
 
 from __future__ import annotations
@@ -27,16 +26,18 @@ from heterofl_ray.clients.trainers.graphed import GraphedTrainer
 from heterofl_ray.clients.trainers.plain import PlainTrainer
 from heterofl_ray.clients.trainers.vectorised import VectorisedTrainer
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.data.text import TextClients
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.mixes import Level
 from heterofl_ray.models import registry
+from heterofl_ray.models.layout import label_axes
 
 if TYPE_CHECKING:
     from heterofl_ray.clients.workbench import Workbench
 
 logger = logging.getLogger(__name__)
 
-WORTH_COMPILING = 20_000
+WORTH_COMPILING = {"images": 20_000, "text": 6_000}
 """Steps of a level in a run from which the compiler's time comes back."""
 
 
@@ -48,7 +49,8 @@ def make_trainer(bench: Workbench, level: Level) -> Trainer:
 def build(name: str, bench: Workbench, level: Level) -> Trainer:
     settings, execution = bench.config.optimizer, bench.config.execution
     precision = getattr(torch, execution.precision)
-    batch = (bench.config.batch_size, *bench.data.input_shape)
+    together = bench.data.rows_each if isinstance(bench.data, TextClients) else None
+    batch = (together or bench.config.batch_size, *bench.data.input_shape)
     match name:
         case "plain":
             return PlainTrainer(settings, precision)
@@ -60,7 +62,14 @@ def build(name: str, bench: Workbench, level: Level) -> Trainer:
             return GraphedTrainer(settings, batch)
         case _:
             recipe = f"{bench.spec.at(level)} at {level.rate} of {bench.config.levels.largest.rate}"
-            trainer = CompiledTrainer(settings, recipe, batch, execution.threads)
+            trainer = CompiledTrainer(
+                settings,
+                recipe,
+                batch,
+                execution.threads,
+                tokens=bench.data.task == "text",
+                varying=label_axes(bench.layout(level)) if bench.sliced else {},
+            )
             if not isinstance(registry.family(bench.config.model).factory, str):
                 # a user's own model: its code is known by what it computes
                 trainer.recipe += trainer.graph(bench.model(level), bench.example_objective())
@@ -93,14 +102,14 @@ def settle_trainers(config: ExperimentConfig, allowed: Sequence[str]) -> Experim
 
 
 def by_rule(bench: Workbench, level: Level) -> str:
-    if bench.data.task != "images":
-        return "plain"
-    if bench.device.type == "cuda":
+    task = bench.data.task
+    if task == "images" and bench.device.type == "cuda":
         together = bench.config.execution.clients_per_job > 1
         fits = together and not obstacles("vectorised", bench, level)
         return "vectorised" if fits else "channels_last"
-    uncompiled = "plain" if obstacles("channels_last", bench, level) else "channels_last"
-    if obstacles("compiled", bench, level) or expected_steps(bench, level) < WORTH_COMPILING:
+    laid_out = task == "images" and not obstacles("channels_last", bench, level)
+    uncompiled = "channels_last" if laid_out else "plain"
+    if obstacles("compiled", bench, level) or expected_steps(bench, level) < WORTH_COMPILING[task]:
         return uncompiled
     if packages.compiler() is None:
         logger.warning("no C++ compiler here: training is not compiled, and several times slower")
@@ -114,12 +123,18 @@ def obstacles(name: str, bench: Workbench, level: Level) -> list[str]:
     if name in ("compiled", "vectorised", "graphed"):
         if config.optimizer.name != "sgd":
             faults.append("is for optimizer.name=sgd")
+        if config.execution.precision != "float32":
+            faults.append("is for execution.precision=float32")
+    if name in ("vectorised", "graphed"):
         if bench.data.task != "images":
             faults.append("is for models of images")
         elif _draws(bench.model(config.levels.largest)):
             faults.append("is for models without dropout")
-        if config.execution.precision != "float32":
-            faults.append("is for execution.precision=float32")
+    if name == "compiled":
+        if bench.data.task not in WORTH_COMPILING:
+            faults.append("is for models of images and of running text")
+        elif isinstance(bench.data, TextClients) and bench.data.rows_each is None:
+            faults.append("is for clients that have equally many rows of text")
     if name == "channels_last" and bench.device.type == "cpu" and overruns(bench.model(level)):
         faults.append(f"would crash torch's CPU library at level {level.name}; use plain there")
     if name == "compiled" and bench.device.type != "cpu":
@@ -135,8 +150,11 @@ def _draws(model: nn.Module) -> bool:
 
 def expected_steps(bench: Workbench, level: Level) -> float:
     """Training steps at ``level`` in the whole run, from the settings and the data's size."""
-    config = bench.config
-    examples = bench.data.dataset.info.train / config.clients
-    steps = config.local_epochs * max(1.0, examples / config.batch_size)
+    config, data = bench.config, bench.data
+    if isinstance(data, TextClients):
+        pass_over: float = data.windows
+    else:
+        pass_over = max(1.0, data.dataset.info.train / config.clients / config.batch_size)
+    steps = config.local_epochs * pass_over
     share = config.levels.shares[config.levels.levels.index(level)]
     return config.rounds * config.cohort_size * share * steps

@@ -1,11 +1,12 @@
 """The whole training step as native code: forward, backward, clipping and update in one piece.
 
-Made for the full batches of one level; a shorter last batch takes the same step uncompiled.
+Made for the full batches of one level; a shorter last batch takes the same step uncompiled. Rows of
+a client's own words may be any number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from heterofl_ray.clients.losses import Objective
 from heterofl_ray.clients.trainers import packages
 from heterofl_ray.clients.trainers.base import Batch, mean_loss
-from heterofl_ray.clients.trainers.step import Step
+from heterofl_ray.clients.trainers.step import Step, TapedStep
 from heterofl_ray.setting_groups import OptimizerConfig
 
 
@@ -27,13 +28,17 @@ class CompiledTrainer:
     batch: tuple[int, ...]
     """The shape of a full batch's inputs."""
     threads: int
-    _run: dict[Path, Callable[[list[Tensor]], list[Tensor]]] = field(default_factory=dict)
+    tokens: bool = False
+    """Whether inputs are numbers of tokens, each with a target of its own."""
+    varying: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """By a parameter's name, its axes that are as long as a client has labels."""
+    _run: dict[Path, packages.Run] = field(default_factory=dict)
 
     def train(
         self, model: nn.Module, batches: Iterable[Batch], objective: Objective, lr: float
     ) -> float:
         model.train()
-        step = Step(model, objective.function, self.settings)
+        step = self._step(model, objective)
         parameters = [parameter.detach() for parameter in model.parameters()]
         momenta = step.start(parameters)
         rate = parameters[0].new_tensor(lr)
@@ -54,9 +59,7 @@ class CompiledTrainer:
     def prepare(self, model: nn.Module, objective: Objective) -> None:
         self.ready(model, objective)
 
-    def ready(
-        self, model: nn.Module, objective: Objective
-    ) -> Callable[[list[Tensor]], list[Tensor]]:
+    def ready(self, model: nn.Module, objective: Objective) -> packages.Run:
         """The compiled step, compiled now if this machine never did."""
         path = self.path(objective)
         if path not in self._run:
@@ -76,15 +79,20 @@ class CompiledTrainer:
 
     def graph(self, model: nn.Module, objective: Objective) -> str:
         """What a step computes, in words: names a model whose code is not ours."""
-        return packages.trace(*self._example(model, objective)).code
+        return packages.trace(*self._example(model, objective)).graph.code
+
+    def _step(self, model: nn.Module, objective: Objective) -> Step:
+        kind = TapedStep if self.varying else Step
+        return kind(model, objective.function, self.settings)
 
     def _example(
         self, model: nn.Module, objective: Objective
-    ) -> tuple[Callable[..., Tensor], list[Tensor]]:
+    ) -> tuple[Callable[..., Tensor], packages.Example]:
         """The step as a function of tensors alone, and tensors of the right shapes."""
         model.train()
-        step = Step(model, objective.function, self.settings)
-        count = len(step.names)
+        step = self._step(model, objective)
+        names = step.names
+        count = len(names)
         with_momenta = bool(self.settings.momentum)
 
         def flat(*tensors: Tensor) -> Tensor:
@@ -96,9 +104,17 @@ class CompiledTrainer:
         parameters = [
             torch.zeros(parameter.shape, dtype=parameter.dtype) for parameter in model.parameters()
         ]
-        example = [*parameters, *step.start(parameters), torch.zeros((), dtype=parameters[0].dtype)]
+        changed = [*parameters, *step.start(parameters)]
+        dtype = parameters[0].dtype
+        example = [*changed, torch.zeros((), dtype=dtype)]
         if objective.client is not None:
             example.append(torch.zeros_like(objective.client))
-        example.append(torch.zeros(self.batch, dtype=parameters[0].dtype))
-        example.append(torch.zeros(self.batch[0], dtype=torch.long))
-        return flat, example
+        example.append(torch.zeros(self.batch, dtype=torch.long if self.tokens else dtype))
+        each = self.batch if self.tokens else self.batch[:1]
+        example.append(torch.zeros(each, dtype=torch.long))
+        varying = {
+            number: self.varying[names[number % count]]
+            for number in range(len(changed))
+            if names[number % count] in self.varying
+        }
+        return flat, packages.Example(example, varying)

@@ -13,8 +13,9 @@ import platform
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -24,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from heterofl_ray.clients.trainers.convolutions import AS_PRODUCTS
+from heterofl_ray.clients.trainers.dropout import DRAWN, Draw, drawn_before, from_text, to_text
 from heterofl_ray.clients.trainers.lanes import IN_LANES
 from heterofl_ray.clients.trainers.norms import WORKED_OUT_ONCE
 from heterofl_ray.clients.trainers.pooling import COMPARED, library_backward
@@ -32,13 +34,37 @@ from heterofl_ray.errors import ConfigError
 from heterofl_ray.private_folders import make_private
 
 Flat = Callable[..., Tensor]
+Run = Callable[[list[Tensor]], list[Tensor]]
+_DRAWS = "draws"
 
 
-def load(path: Path) -> Callable[[list[Tensor]], list[Tensor]]:
+@dataclass(frozen=True)
+class Example:
+    """Tensors of the shapes that a function is compiled for."""
+
+    tensors: Sequence[Tensor]
+    varying: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """By the number of a tensor, its axes that may be of any length."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A function as a graph, which takes what it would draw as further inputs."""
+
+    graph: torch.fx.GraphModule
+    draws: Sequence[Draw]
+
+    def run(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Uncompiled."""
+        return [self.graph(*tensors, *(draw() for draw in self.draws))]
+
+
+def load(path: Path) -> Run:
     """The compiled function; loading it imports nothing of the compiler."""
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)
-    run: Callable[[list[Tensor]], list[Tensor]] = loader.boxed_run
-    return run
+    run: Run = loader.boxed_run
+    draws = from_text(loader.get_metadata()[_DRAWS])
+    return (lambda tensors: run([*tensors, *(draw() for draw in draws)])) if draws else run
 
 
 def place() -> Path:
@@ -89,7 +115,7 @@ def compiler() -> str | None:
     return shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
 
 
-def make(function: Flat, example: Sequence[Tensor], path: Path, threads: int) -> None:
+def make(function: Flat, example: Example, path: Path, threads: int) -> None:
     """Compile ``function`` for tensors like ``example`` into ``path``, unless it is there by then.
 
     Several processes may ask for the same at once: one compiles, the others wait for it.
@@ -106,12 +132,18 @@ def make(function: Flat, example: Sequence[Tensor], path: Path, threads: int) ->
             package.replace(path)
 
 
-def trace(function: Flat, example: Sequence[Tensor]) -> torch.fx.GraphModule:
-    """All that ``function`` computes, gradients included, as one graph of torch's operators."""
+def trace(function: Flat, example: Example) -> Traced:
+    """All that ``function`` computes, gradients included, as one graph of torch's operators.
+
+    Where axes vary, it must have its gradients from autograd; where none does, from torch.func.
+    """
     from torch._decomp import get_decompositions
     from torch._functorch.compile_utils import fx_graph_cse
     from torch.fx.experimental.proxy_tensor import make_fx
 
+    if example.varying:
+        graph = _open_trace(function, example)
+        return Traced(graph, drawn_before(graph))
     aten = torch.ops.aten
     norms = [aten.native_group_norm, aten.native_group_norm_backward]
     ours = {**AS_PRODUCTS, **COMPARED, **IN_STAGES, **IN_LANES, **WORKED_OUT_ONCE}
@@ -119,8 +151,28 @@ def trace(function: Flat, example: Sequence[Tensor]) -> torch.fx.GraphModule:
     # Changes in place wait until the end, so that equal expressions may be taken together:
     # forward and backward need the same taps.
     pure = torch.func.functionalize(function, remove="mutations")
-    traced = make_fx(pure, decomposition_table=replaced, tracing_mode="fake")(*example)
-    return torch.fx.GraphModule(traced, fx_graph_cse(traced.graph))
+    traced = make_fx(pure, decomposition_table=replaced, tracing_mode="fake")(*example.tensors)
+    draws = drawn_before(traced)
+    return Traced(torch.fx.GraphModule(traced, fx_graph_cse(traced.graph)), draws)
+
+
+def _open_trace(function: Flat, example: Example) -> torch.fx.GraphModule:
+    """A graph in which the lengths of varying axes are left open."""
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental import symbolic_shapes as shapes
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    mode = FakeTensorMode(shape_env=shapes.ShapeEnv())
+    stand_ins = []
+    for number, tensor in enumerate(example.tensors):
+        sizes = [shapes.DimDynamic.STATIC] * tensor.dim()
+        for axis in example.varying.get(number, ()):
+            sizes[axis] = shapes.DimDynamic.DYNAMIC
+        context: Any = shapes.StatelessSymbolicContext(dynamic_sizes=sizes)
+        stand_ins.append(mode.from_tensor(tensor, symbolic_context=context))
+    with mode, enable_python_dispatcher():
+        return make_fx(function, decomposition_table=DRAWN)(*stand_ins)
 
 
 class _Module(nn.Module):
@@ -132,18 +184,24 @@ class _Module(nn.Module):
         return self.graph(*tensors)
 
 
-def _compile(
-    graph: torch.fx.GraphModule, example: Sequence[Tensor], folder: Path, threads: int
-) -> Path:
+def _compile(traced: Traced, example: Example, folder: Path, threads: int) -> Path:
     from torch._inductor import aoti_compile_and_package, config
 
     settings = {
         "cpp.threads": threads,
         "aot_inductor.compile_wrapper_opt_level": "O0",  # it only calls the kernels: 5 s, not 30
+        "aot_inductor.metadata": {_DRAWS: to_text(traced.draws)},
     }
+    tensors = (*example.tensors, *(draw() for draw in traced.draws))
+    free = [
+        {axis: torch.export.Dim.DYNAMIC for axis in example.varying.get(number, ())}
+        for number in range(len(tensors))
+    ]
     with warnings.catch_warnings(), torch.no_grad(), config.patch(settings), library_backward():
         warnings.simplefilter("ignore")  # about the compiler's own use of torch
-        program = torch.export.export(_Module(graph), tuple(example), strict=False)
+        program = torch.export.export(
+            _Module(traced.graph), tensors, dynamic_shapes={"tensors": tuple(free)}, strict=False
+        )
         made = aoti_compile_and_package(program, package_path=str(folder / "step.pt2"))
     return Path(made)
 

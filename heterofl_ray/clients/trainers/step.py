@@ -45,13 +45,16 @@ class Step:
     def gradients(
         self, parameters: Sequence[Tensor], inputs: Tensor, targets: Tensor, client: Tensor | None
     ) -> tuple[Sequence[Tensor], Tensor]:
-        def loss(leaves: Sequence[Tensor]) -> Tensor:
-            named = dict(zip(self.names, leaves, strict=True))
-            outputs = torch.func.functional_call(self.model, named, (inputs,))
-            return self.loss(outputs, targets, client)
+        slopes = torch.func.grad_and_value(self.loss_of)
+        gradients, loss = slopes(tuple(parameters), inputs, targets, client)
+        return gradients, loss
 
-        gradients, value = torch.func.grad_and_value(loss)(tuple(parameters))
-        return gradients, value
+    def loss_of(
+        self, parameters: Sequence[Tensor], inputs: Tensor, targets: Tensor, client: Tensor | None
+    ) -> Tensor:
+        named = dict(zip(self.names, parameters, strict=True))
+        outputs = torch.func.functional_call(self.model, named, (inputs,))
+        return self.loss(outputs, targets, client)
 
     def clipped(self, gradients: Sequence[Tensor]) -> Sequence[Tensor]:
         """Scaled down together where their norm is too large."""
@@ -83,3 +86,19 @@ class Step:
         if not self.settings.momentum:
             return []
         return [torch.zeros_like(parameter) for parameter in parameters]
+
+
+class TapedStep(Step):
+    """The same with autograd's tape.
+
+    A compiler that reads it may leave lengths open, which `torch.func` would fix.
+    """
+
+    def gradients(
+        self, parameters: Sequence[Tensor], inputs: Tensor, targets: Tensor, client: Tensor | None
+    ) -> tuple[Sequence[Tensor], Tensor]:
+        leaves = [parameter.detach().requires_grad_() for parameter in parameters]
+        with torch.enable_grad():
+            loss = self.loss_of(leaves, inputs, targets, client)
+            gradients = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
+        return gradients, loss.detach()

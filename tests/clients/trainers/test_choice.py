@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,9 @@ def test_the_rule_compiles_where_there_are_steps_enough(
     assert steps == pytest.approx(2 * digits.cohort_size * shares[large] * per_client)
     assert choices(digits, data_root) == ["channels_last", "channels_last"]
 
-    monkeypatch.setattr(choice, "WORTH_COMPILING", steps)
+    monkeypatch.setitem(choice.WORTH_COMPILING, "images", steps)
     assert choices(digits, data_root) == ["compiled", "compiled"]
-    monkeypatch.setattr(choice, "WORTH_COMPILING", steps * 1.001)
+    monkeypatch.setitem(choice.WORTH_COMPILING, "images", steps * 1.001)
     assert choices(digits, data_root) == ["channels_last", "channels_last"]
 
 
@@ -50,7 +51,7 @@ def test_the_rule_compiles_where_there_are_steps_enough(
 def test_the_rule_does_not_compile_what_it_cannot(
     digits: ExperimentConfig, data_root: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    monkeypatch.setattr(choice, "WORTH_COMPILING", 0)
+    monkeypatch.setitem(choice.WORTH_COMPILING, "images", 0)
     assert choices(digits.override([change]), data_root) == ["channels_last"] * 2
 
 
@@ -72,7 +73,7 @@ def test_without_a_compiler_the_rule_warns_and_a_wish_is_refused(
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(choice, "WORTH_COMPILING", 0)
+    monkeypatch.setitem(choice.WORTH_COMPILING, "images", 0)
     monkeypatch.setattr(packages, "compiler", lambda: None)
     assert choices(digits, data_root) == ["channels_last"] * 2
     assert "no C++ compiler" in caplog.text
@@ -108,10 +109,37 @@ def test_what_cannot_be_is_refused(
     assert said in str(refusal.value)
 
 
-def test_text_cannot_be_compiled(tiny_text: ExperimentConfig, data_root: Path) -> None:
-    assert set(choices(tiny_text, data_root)) == {"plain"}
-    with pytest.raises(ConfigError, match="models of images"):
-        make_bench(tiny_text.override(["execution.trainer=compiled"]), data_root)
+def test_the_rule_compiles_text_by_its_windows(
+    tiny_text: ExperimentConfig, data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(tiny_text, data_root)
+    large = tiny_text.levels.largest
+    length = bench.data.dataset.info.train // tiny_text.text.rows
+    steps = expected_steps(bench, large)
+    assert steps == 2 * tiny_text.cohort_size * 0.5 * math.ceil(length / 64)
+    assert choices(tiny_text, data_root) == ["plain", "plain"]
+
+    monkeypatch.setitem(choice.WORTH_COMPILING, "text", steps)
+    assert choices(tiny_text, data_root) == ["compiled", "compiled"]
+    unequal = tiny_text.override(["clients=30", "fraction=0.1"])
+    assert choices(unequal, data_root) == ["plain", "plain"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["execution.trainer=vectorised"], "models of images"),
+        (["execution.trainer=graphed"], "models of images"),
+        (["execution.trainer=compiled", "clients=30"], "equally many rows of text"),
+        (["execution.trainer=compiled", "optimizer.name=adam"], "optimizer.name=sgd"),
+    ],
+)
+def test_what_text_cannot_have_is_refused(
+    tiny_text: ExperimentConfig, data_root: Path, changes: list[str], said: str
+) -> None:
+    with pytest.raises(ConfigError, match="trainer") as refusal:
+        make_bench(tiny_text.override(changes), data_root)
+    assert said in str(refusal.value)
 
 
 def test_measured_once_then_remembered_and_written_into_the_config(
