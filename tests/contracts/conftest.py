@@ -17,6 +17,7 @@ import ray
 
 from heterofl_ray import run
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.execution import cluster
 from heterofl_ray.execution.actors import Place
 from heterofl_ray.execution.backend import State
 from heterofl_ray.execution.ray_backend import RayBackend
@@ -67,17 +68,13 @@ def local_digest(model: str, *overrides: str) -> str:
 @pytest.fixture(scope="package")
 def ray_cluster() -> Iterator[None]:
     """A small Ray that the contracts of a process share; idle, it would slow whatever follows."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(
-        address="local",
-        num_cpus=4,
-        include_dashboard=False,
-        object_store_memory=300 * 1024**2,
-        log_to_driver=False,
-        logging_level="ERROR",
-    )
-    yield
-    ray.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setattr(cluster, "OBJECT_STORE_BYTES", 300 * 1024**2)
+        cluster.ensure_token()
+        cluster.start(4)
+        yield
+        ray.shutdown()
 
 
 def actor_processes(kind: str) -> list[psutil.Process]:

@@ -7,8 +7,9 @@ the calls and in the order of the model's forward pass: the same client drops th
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,7 +43,7 @@ def drop_backward(gradient: Tensor, kept: Tensor, scale: float) -> Tensor:
     return gradient * kept
 
 
-DRAWN = {
+DRAWN: dict[Any, Callable[..., Any]] = {
     aten.native_dropout.default: drop,
     aten.native_dropout_backward.default: drop_backward,
 }
@@ -51,7 +52,7 @@ DRAWN = {
 def drawn_before(graph: GraphModule) -> list[Draw]:
     """Have ``graph`` take as inputs, behind all others, what it would draw; what these are."""
     *_, last = graph.graph.find_nodes(op="placeholder")
-    draws = []
+    draws: list[Draw] = []
     for node in graph.graph.find_nodes(op="call_function", target=aten.bernoulli.p):
         with graph.graph.inserting_after(last):
             last = graph.graph.placeholder(f"draw{len(draws)}")

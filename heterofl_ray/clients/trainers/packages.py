@@ -194,7 +194,7 @@ def _compile(traced: Traced, example: Example, folder: Path, threads: int) -> Pa
     }
     tensors = (*example.tensors, *(draw() for draw in traced.draws))
     free = [
-        {axis: torch.export.Dim.DYNAMIC for axis in example.varying.get(number, ())}
+        dict.fromkeys(example.varying.get(number, ()), torch.export.Dim.DYNAMIC)
         for number in range(len(tensors))
     ]
     with warnings.catch_warnings(), torch.no_grad(), config.patch(settings), library_backward():
