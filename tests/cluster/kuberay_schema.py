@@ -2,7 +2,9 @@
 
 No package holds KubeRay's own schemas, so these are the facts of them, written down by hand at the
 levels that our manifests have: RayCluster and RayJob, head and worker groups, authentication,
-autoscaler. Every group is closed: a field that is not here is refused, as a strict server would.
+autoscaler. Every field that our manifests use was looked up in KubeRay's own definitions and in its
+published reference of 1.6.2, its kind and its choices. Every group is closed: a field that is not
+here is refused, as a strict server would.
 Fields in which Kubernetes' own things lie are left out as long as no manifest has them, but for the
 pods, which the tests check against Kubernetes' schema.
 """
@@ -94,7 +96,7 @@ AUTOSCALER = group(
 
 CLUSTER_SPEC = group(
     ("headGroupSpec",),
-    authOptions=group(mode=one_of("disabled", "token"), enableK8sTokenAuth=FLAG),
+    authOptions=group(mode=one_of("disabled", "token"), enableK8sTokenAuth=FLAG, secretName=TEXT),
     autoscalerOptions=AUTOSCALER,
     enableInTreeAutoscaling=FLAG,
     headGroupSpec=HEAD,
