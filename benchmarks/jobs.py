@@ -33,7 +33,7 @@ class Job:
     rounds: int
     epochs: int
     round_bound: float
-    """How many times as fast as the baseline a round with calibration and test should be."""
+    """How many times as fast as the baseline a round should be, with its share of a test."""
     train_bound: float
 
     def config(self, **changes: object) -> ExperimentConfig:

@@ -59,18 +59,24 @@ def _config(**changes: Any) -> ExperimentConfig:
 
 
 def _overhead(root: Path, repeats: int, jobs: int, suffix: str = "") -> Figure:
-    """The same round on the pool and in one process, turn and turn about."""
+    """A round on the pool against the one in one process before it and the one after it.
+
+    Cores that become faster or slower meanwhile do so for both.
+    """
     config = _config(fraction=jobs / 100)
     bench = Workbench(config, root, CPU)
     local = LocalBackend(bench)
     alone = Simulation(bench, local)
     ratios = []
     with pool(config, root) as (simulation, _):
-        for t in range(1, repeats + 2):
+        simulation.train(1)  # warms all up
+        alone.train(1)
+        before = seconds(partial(alone.train, 2))
+        for t in range(2, repeats + 2):
             on_pool = seconds(partial(simulation.train, t))
-            in_one = seconds(partial(alone.train, t))
-            if t > 1:  # the first round warms all up
-                ratios.append(on_pool / (in_one / 2))
+            after = seconds(partial(alone.train, t + 1))
+            ratios.append(on_pool / ((before + after) / 4))
+            before = after
     local.close()
     return Figure(
         name=f"runtime-overhead{suffix}",
