@@ -55,13 +55,13 @@ Layout = Mapping[str, tuple[Axis, ...]]
 _Module = TypeVar("_Module", bound=nn.Module)
 
 
-def label_axes(layout: Layout) -> dict[str, list[int]]:
-    """Of the parameters that have some, the axes of classes or words."""
+def label_axes(layout: Layout) -> dict[str, dict[int, int]]:
+    """Of the parameters that have some, the axes of classes or words, each with its extra."""
     found = {
-        name: [number for number, axis in enumerate(axes) if isinstance(axis, Labels)]
+        name: {number: axis.extra for number, axis in enumerate(axes) if isinstance(axis, Labels)}
         for name, axes in layout.items()
     }
-    return {name: numbers for name, numbers in found.items() if numbers}
+    return {name: axes for name, axes in found.items() if axes}
 
 
 def scaled(full: int, rate: float) -> int:

@@ -6,7 +6,7 @@ a client's own words may be any number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,9 @@ from heterofl_ray.clients.trainers.base import Batch, mean_loss
 from heterofl_ray.clients.trainers.step import Step, TapedStep
 from heterofl_ray.setting_groups import OptimizerConfig
 
+TYPICAL_LABELS = 1000
+"""For which code is made that serves any number. It is the same code whoever has it made first."""
+
 
 @dataclass
 class CompiledTrainer:
@@ -30,8 +33,8 @@ class CompiledTrainer:
     threads: int
     tokens: bool = False
     """Whether inputs are numbers of tokens, each with a target of its own."""
-    varying: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """By a parameter's name, its axes that are as long as a client has labels."""
+    varying: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """By a parameter's name, its axes that are as long as a client has labels, and so much more."""
     _run: dict[Path, packages.Run] = field(default_factory=dict)
 
     def train(
@@ -102,7 +105,8 @@ class CompiledTrainer:
             return step(parameters, momenta, inputs, targets, rate, rest[0] if rest else None)
 
         parameters = [
-            torch.zeros(parameter.shape, dtype=parameter.dtype) for parameter in model.parameters()
+            torch.zeros(self._shape(name, parameter), dtype=parameter.dtype)
+            for name, parameter in model.named_parameters()
         ]
         changed = [*parameters, *step.start(parameters)]
         dtype = parameters[0].dtype
@@ -113,8 +117,15 @@ class CompiledTrainer:
         each = self.batch if self.tokens else self.batch[:1]
         example.append(torch.zeros(each, dtype=torch.long))
         varying = {
-            number: self.varying[names[number % count]]
+            number: tuple(self.varying[names[number % count]])
             for number in range(len(changed))
             if names[number % count] in self.varying
         }
         return flat, packages.Example(example, varying)
+
+    def _shape(self, name: str, parameter: Tensor) -> list[int]:
+        """A parameter's, whichever client's rows the model has at the moment."""
+        shape = list(parameter.shape)
+        for axis, extra in self.varying.get(name, {}).items():
+            shape[axis] = TYPICAL_LABELS + extra
+        return shape

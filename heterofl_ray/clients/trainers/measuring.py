@@ -15,9 +15,11 @@ import torch
 from heterofl_ray.clients.trainers import packages
 from heterofl_ray.clients.trainers.base import Batch
 from heterofl_ray.clients.trainers.choice import build, obstacles
+from heterofl_ray.clients.update import within
 from heterofl_ray.mixes import Level
 from heterofl_ray.models.layers import assign, parameters_of
 from heterofl_ray.setting_groups import TRAINERS
+from heterofl_ray.submodels.plan import SubmodelPlan
 
 if TYPE_CHECKING:
     from heterofl_ray.clients.workbench import Workbench
@@ -54,14 +56,18 @@ def seconds_per_step(bench: Workbench, level: Level, name: str) -> float:
     """The median over repeats of a short training."""
     trainer, model = build(name, bench, level), bench.model(level)
     start = {key: value.clone() for key, value in parameters_of(model).items()}
-    objective = bench.example_objective()
+    own, objective = start, bench.example_objective()
+    labels = bench.data.labels(0) if bench.sliced else None
+    if labels is not None:
+        own = SubmodelPlan.of(bench.layout(level), labels=labels).extract(start)
     batches: list[Batch] = []
     random = bench.streams.torch("measure")
     while len(batches) < STEPS:
-        batches += bench.data.training_batches(0, bench.config.batch_size, random, bench.device)
+        given = bench.data.training_batches(0, bench.config.batch_size, random, bench.device)
+        batches += given if labels is None else within(labels.to(bench.device), given)
     times = []
     for _ in range(REPEATS + 1):
-        assign(model, start)
+        assign(model, own)
         began = time.perf_counter()
         trainer.train(model, batches[:STEPS], objective, 1e-4)
         if bench.device.type == "cuda":

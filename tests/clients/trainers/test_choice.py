@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
+from torch import nn
 
 from heterofl_ray import presets
 from heterofl_ray.clients.trainers import choice, measuring, packages
 from heterofl_ray.clients.trainers.choice import chosen, expected_steps
+from heterofl_ray.clients.trainers.plain import PlainTrainer
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.runner import make_bench, run
@@ -173,6 +176,23 @@ def test_candidates_are_really_timed(digits: ExperimentConfig, data_root: Path) 
     assert 0 < measuring.seconds_per_step(bench, level, "plain") < 10
     for name, value in bench.model(level).state_dict().items():
         assert (value == before[name]).all()
+
+
+def test_text_is_timed_with_a_clients_own_words(
+    tiny_text: ExperimentConfig, data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(tiny_text, data_root)
+    level, rows = tiny_text.levels.largest, set()
+    train = PlainTrainer.train
+
+    def noted(self: PlainTrainer, model: nn.Module, *given: Any) -> float:
+        rows.add(model.get_parameter("tokens.weight").shape[0])
+        return train(self, model, *given)
+
+    monkeypatch.setattr(PlainTrainer, "train", noted)
+    assert measuring.seconds_per_step(bench, level, "plain") > 0
+    assert rows == {len(bench.data.labels(0)) + 1}  # and the mask token's
+    assert len(bench.model(level).get_parameter("tokens.weight")) == bench.data.outputs + 1
 
 
 def test_a_vectorised_run_equals_one_client_after_another(

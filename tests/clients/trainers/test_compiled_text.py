@@ -96,6 +96,18 @@ def test_words_that_are_not_sliced_are_compiled_as_well(
     check_same(trainer, 12, objective)
 
 
+def test_what_is_compiled_does_not_depend_on_who_has_it_compiled() -> None:
+    """A run in one process begins with a client's rows, workers with all words."""
+    trainer, objective = make_trainer(), Objective.sliced(5, CPU)
+    first, second = (trainer._example(make_model(words), objective)[1] for words in (12, 31))
+    assert first.varying == second.varying
+    assert len(first.varying) == 2 * 3  # parameters with rows of words, and their momenta
+    for one, other in zip(first.tensors, second.tensors, strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+    traced = [packages.trace(*trainer._example(make_model(words), objective)) for words in (12, 31)]
+    assert traced[0].graph.code == traced[1].graph.code
+
+
 def test_a_graph_draws_nothing_by_itself_and_each_mask_once() -> None:
     trainer, objective = make_trainer(), Objective.sliced(5, CPU)
     traced = packages.trace(*trainer._example(make_model(12), objective))
