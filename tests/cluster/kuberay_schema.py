@@ -2,8 +2,8 @@
 
 No package holds KubeRay's own schemas, so these are the facts of them, written down by hand at the
 levels that our manifests have: RayCluster and RayJob, head and worker groups, authentication,
-autoscaler. Every field that our manifests use was looked up in KubeRay's own definitions and in its
-published reference of 1.6.2, its kind and its choices. Every group is closed: a field that is not
+autoscaler. Every field that our manifests use was looked up in KubeRay's own files, of several
+releases, and authentication in its reference of 1.6.2. Every group is closed: a field that is not
 here is refused, as a strict server would.
 Fields in which Kubernetes' own things lie are left out as long as no manifest has them, but for the
 pods, which the tests check against Kubernetes' schema.
