@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from functools import cache
 from pathlib import Path
@@ -14,9 +13,6 @@ import torch
 from xdist.scheduler import LoadScopeScheduling
 
 from heterofl_ray.config import ExperimentConfig
-
-# Workers of Ray would wait for the tests beside them, and all that waits for them goes on costing.
-os.environ.setdefault("RAY_worker_niceness", "0")
 
 
 class Groups(LoadScopeScheduling):

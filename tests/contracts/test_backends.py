@@ -25,12 +25,11 @@ def ray_run(model: str, *overrides: str) -> RunResult:
     return run(make_config(model, "execution.backend=ray", *overrides))
 
 
-@pytest.mark.parametrize(("assignment", "workers"), [("fix", 1), ("dynamic", 4)])
+@pytest.mark.parametrize(("assignment", "workers"), [("fix", 1), ("dynamic", 2), ("dynamic", 4)])
 @pytest.mark.parametrize("model", ["conv", "preresnet18", "transformer"])
 def test_ray_with_any_number_of_workers_equals_local(
     model: str, assignment: str, workers: int
 ) -> None:
-    """With two workers, of which some are killed: `test_faults`."""
     choice = f"assignment={assignment}"
     on_ray = ray_run(model, choice, f"execution.workers={workers}")
     assert on_ray.summary["model_sha256"] == local_digest(model, choice)
@@ -43,6 +42,8 @@ def test_compiled_steps_keep_the_contract_too() -> None:
     compiled = ("execution.trainer=compiled", "network.norm=none", "mix=a", "rounds=4")
     expected = local_digest("conv", *compiled)
     assert expected != local_digest("conv", "execution.trainer=plain", *compiled[1:]), "not used"
+    one = ray_run("conv", *compiled, "execution.workers=1")
+    assert one.summary["model_sha256"] == expected
     with killing_after("Worker", 1, 2) as killed:
         two = ray_run("conv", *compiled, "execution.workers=2", "execution.tries=20")
     assert killed

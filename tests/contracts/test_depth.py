@@ -26,6 +26,7 @@ def test_ray_equals_local_though_servers_and_workers_are_killed() -> None:
         *longer,
         *("execution.backend=ray", "execution.workers=2", "execution.tries=20", "server.shards=3"),
     )
+    assert run(on_ray).summary["model_sha256"] == local.summary["model_sha256"]
     with killing_after("Server", 2, 6) as servers, killing_after("Worker", 4) as workers:
         result = run(on_ray)
     assert servers

@@ -31,6 +31,13 @@ def choices(config: ExperimentConfig, data_root: Path) -> list[str]:
     return [chosen(bench, level) for level in config.levels.levels]
 
 
+def refusal(config: ExperimentConfig, changes: list[str], data_root: Path) -> str:
+    """What is said of a trainer that cannot be."""
+    with pytest.raises(ConfigError, match="trainer") as caught:
+        make_bench(config.override(changes), data_root)
+    return str(caught.value)
+
+
 def test_the_rule_compiles_where_there_are_steps_enough(
     digits: ExperimentConfig, data_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,9 +114,7 @@ def test_levels_may_have_trainers_of_their_own(digits: ExperimentConfig, data_ro
 def test_what_cannot_be_is_refused(
     digits: ExperimentConfig, data_root: Path, changes: list[str], said: str
 ) -> None:
-    with pytest.raises(ConfigError, match="trainer") as refusal:
-        make_bench(digits.override(changes), data_root)
-    assert said in str(refusal.value)
+    assert said in refusal(digits, changes, data_root)
 
 
 def test_the_rule_compiles_text_by_its_windows(
@@ -140,9 +145,7 @@ def test_the_rule_compiles_text_by_its_windows(
 def test_what_text_cannot_have_is_refused(
     tiny_text: ExperimentConfig, data_root: Path, changes: list[str], said: str
 ) -> None:
-    with pytest.raises(ConfigError, match="trainer") as refusal:
-        make_bench(tiny_text.override(changes), data_root)
-    assert said in str(refusal.value)
+    assert said in refusal(tiny_text, changes, data_root)
 
 
 def test_measured_once_then_remembered_and_written_into_the_config(
