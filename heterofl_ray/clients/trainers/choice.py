@@ -134,7 +134,10 @@ def obstacles(name: str, bench: Workbench, level: Level) -> list[str]:
         if bench.data.task not in WORTH_COMPILING:
             faults.append("is for models of images and of running text")
         elif isinstance(bench.data, TextClients) and bench.data.rows_each is None:
-            faults.append("is for clients that have equally many rows of text")
+            faults.append(
+                "is for clients that have equally many rows of text: partition=iid, and text.rows "
+                f"({config.text.rows}) a multiple of clients ({config.clients})"
+            )
     if name == "channels_last" and bench.device.type == "cpu" and overruns(bench.model(level)):
         faults.append(f"would crash torch's CPU library at level {level.name}; use plain there")
     if name == "compiled" and bench.device.type != "cpu":
