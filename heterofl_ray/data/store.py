@@ -128,6 +128,24 @@ def view(array: np.ndarray[Any, Any]) -> Tensor:
     return torch.from_numpy(array)
 
 
+# Arrow's own `pa.array` and `to_numpy` first import pandas, for half a second.
+
+
+def column_of(array: np.ndarray[Any, Any]) -> pa.Array:
+    """A column on the array's own memory; all that is behind its first axis is bytes."""
+    flat = np.ascontiguousarray(array)
+    width = flat[:1].nbytes if flat.ndim > 1 else 0
+    kind = pa.binary(width) if width else pa.from_numpy_dtype(flat.dtype)
+    return pa.Array.from_buffers(kind, len(flat), [None, pa.py_buffer(flat)])
+
+
+def numbers(column: pa.Array) -> np.ndarray[Any, Any]:
+    """A column's own memory."""
+    if column.null_count:
+        raise ValueError("some of its numbers are missing")
+    return np.from_dlpack(column)
+
+
 @cache
 def _hear_the_warning() -> None:
     """Torch warns of read-only arrays once in a process; this is that once, and nobody hears."""
@@ -139,12 +157,7 @@ def _hear_the_warning() -> None:
 
 
 def _write_split(path: Path, columns: Columns) -> None:
-    arrays = []
-    for column in columns.values():
-        flat = np.ascontiguousarray(column)
-        width = flat[:1].nbytes if flat.ndim > 1 else 0
-        kind = pa.binary(width) if width else pa.from_numpy_dtype(flat.dtype)
-        arrays.append(pa.Array.from_buffers(kind, len(flat), [None, pa.py_buffer(flat)]))
+    arrays = [column_of(array) for array in columns.values()]
     _write_table(path, pa.Table.from_arrays(arrays, names=list(columns)))
 
 
@@ -163,7 +176,7 @@ def _map_split(path: Path, info: DataInfo) -> Split:
             flat = np.frombuffer(column.buffers()[1], dtype=info.dtype)
             columns[name] = view(flat.reshape(len(column), *info.shape))
         else:
-            columns[name] = view(column.to_numpy(zero_copy_only=True))
+            columns[name] = view(numbers(column))
     return Split(columns)
 
 

@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from heterofl_ray.mixes import Mix
 from heterofl_ray.models import registry
 from heterofl_ray.models.layers import StaticBatchNorm
+from heterofl_ray.models.outlines import shapes_only
 from heterofl_ray.models.spec import ModelSpec
 
 _NORMS = (StaticBatchNorm, nn.LayerNorm, nn.GroupNorm, nn.modules.batchnorm._BatchNorm)
@@ -36,7 +37,7 @@ class Costs:
 
 def model_costs(spec: ModelSpec, rate: float) -> Costs:
     """Costs of one forward pass of the model at ``rate``."""
-    with torch.device("meta"):
+    with shapes_only():
         model = registry.build(spec, rate)
         if registry.family(spec.name).task != "images":
             example = torch.zeros(1, *spec.input_shape, dtype=torch.long)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-import torch
 from torch import nn
 
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.models.layout import Axis, Channels, Fixed, Labels, Layout, scaled
+from heterofl_ray.models.outlines import shapes_only
 
 # No usual width times one of these is near a whole number, so that cutting 2 or more segments one
 # by one rounds differently from cutting the whole, at one of them at least.
@@ -70,7 +70,7 @@ def derive_layout(
 
 
 def _shapes(name: str, factory: Callable[[float], nn.Module], rate: float) -> _Shapes:
-    with torch.device("meta"):
+    with shapes_only():
         model = factory(rate)
     if not isinstance(model, nn.Module):
         raise ConfigError(f"model {name!r}: factory({rate:g}) must return a torch nn.Module")

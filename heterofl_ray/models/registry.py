@@ -153,24 +153,22 @@ def initial(spec: ModelSpec, rate: float) -> nn.Module:
 
 def places(spec: ModelSpec, rate: float) -> dict[str, Place]:
     """In which block of the model each parameter is; those of the head are left out."""
-    import torch
-
     from heterofl_ray.models.layout import read_blocks
+    from heterofl_ray.models.outlines import shapes_only
 
-    with torch.device("meta"):
+    with shapes_only():
         return read_blocks(build(spec, rate))
 
 
 def layout(spec: ModelSpec, rate: float) -> Layout:
     """How the model at ``rate`` is laid out in channel groups."""
-    import torch
-
     from heterofl_ray.models.derived import derive_layout
     from heterofl_ray.models.layout import read_layout
+    from heterofl_ray.models.outlines import shapes_only
 
     kind = family(spec.name)
     if isinstance(kind.factory, str):
-        with torch.device("meta"):
+        with shapes_only():
             return read_layout(build(spec, rate))
     return derive_layout(
         spec.name, kind.factory, rate, segments=kind.segments, label_rows=kind.label_rows

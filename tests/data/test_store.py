@@ -149,6 +149,16 @@ def test_files_that_do_not_hold_what_is_described(wrong: dict[str, object], root
         open_dataset(root, "some")
 
 
+def test_numbers_that_are_missing(root: Path) -> None:
+    folder = write_dataset(root, draft()).folder
+    with pa.memory_map(str(folder / "train.arrow")) as source:
+        table = pa.ipc.open_file(source).read_all()
+    gaps = table.set_column(1, "label", pa.array([0, None, 0]))
+    store._write_table(folder / "train.arrow", gaps)
+    with pytest.raises(DataError, match=r"is damaged: some of its numbers are missing"):
+        open_dataset(root, "some")
+
+
 def test_content_that_is_replaced_leaves_nothing_behind(root: Path) -> None:
     first = write_dataset(root, draft())
     kept = first.train.images.clone()

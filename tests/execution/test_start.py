@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from heterofl_ray.config import ExperimentConfig
+from heterofl_ray.data.sources import load
 from heterofl_ray.errors import RunFailed
 from heterofl_ray.execution import cluster
 
@@ -51,6 +53,33 @@ def test_torch_is_imported_while_ray_starts() -> None:
         "assert 'heterofl_ray.execution.ray_backend' in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_a_worker_does_first_imports_neither_a_compiler_nor_pandas(data_root: Path) -> None:
+    """Torch and Arrow would, here and there, and let every worker wait for seconds."""
+    for name in ("digits", "pydocs"):
+        load(name, data_root)
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "import torch\n"
+        "from heterofl_ray import presets\n"
+        "from heterofl_ray.clients.update import client_update\n"
+        "from heterofl_ray.clients.workbench import Workbench\n"
+        "from heterofl_ray.execution import actors\n"
+        "from heterofl_ray.parameter_server import ParameterServer\n"
+        "from heterofl_ray.submodels.selectors import Cut\n"
+        "for name in ('digits-dynamic', 'pydocs-dynamic'):\n"
+        "    config = presets.load(name).override(['local_epochs=1'])\n"
+        "    bench = Workbench(config, Path(sys.argv[1]), torch.device('cpu'))\n"
+        "    level = config.levels.levels[-1]\n"
+        "    client_update(bench, level, 0, 1, 0.1, ParameterServer(bench).cut(Cut(level)))\n"
+        "heavy = {'torch._dynamo', 'torch._inductor', 'sympy', 'pandas'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    command = [sys.executable, "-c", script, str(data_root)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor, nn
 
+from heterofl_ray.clients.trainers.optimizers import Optimizer
 
-def recall(
-    optimizer: torch.optim.Optimizer, model: nn.Module, memory: Mapping[str, Tensor]
-) -> None:
+
+def recall(optimizer: Optimizer, model: nn.Module, memory: Mapping[str, Tensor]) -> None:
     """Let a new optimiser of the model go on from what was `remembered`; nothing: it begins."""
     for name, parameter in model.named_parameters():
         start = f"{name}/"
@@ -23,7 +22,7 @@ def recall(
             }
 
 
-def remembered(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+def remembered(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:
     """By 'PARAMETER/WHAT', on the CPU."""
     return {
         f"{name}/{key}": tensor.detach().to("cpu", copy=True).contiguous()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from heterofl_ray.clients.losses import Objective
 from heterofl_ray.clients.trainers.base import Batch, lower, mean_loss
 from heterofl_ray.clients.trainers.memory import recall, remembered
+from heterofl_ray.clients.trainers.optimizers import make_optimizer
 from heterofl_ray.setting_groups import OptimizerConfig
 
 
@@ -33,7 +34,7 @@ class PlainTrainer:
             recall(optimizer, model, self.memory)
         losses, sizes = [], []
         for inputs, targets in batches:
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
             loss = self.loss(model, objective, inputs, targets)
             loss.backward()
             if self.settings.clip_norm:
@@ -52,20 +53,3 @@ class PlainTrainer:
         with lower(self.precision, inputs.device):
             outputs = model(inputs)
         return objective(outputs.to(next(model.parameters()).dtype), targets)
-
-
-def make_optimizer(model: nn.Module, settings: OptimizerConfig, lr: float) -> torch.optim.Optimizer:
-    parameters, decay = model.parameters(), settings.weight_decay
-    match settings.name:
-        case "sgd":
-            return torch.optim.SGD(parameters, lr, momentum=settings.momentum, weight_decay=decay)
-        case "adam":
-            return torch.optim.Adam(parameters, lr, weight_decay=decay)
-        case "adamw":
-            return torch.optim.AdamW(parameters, lr, weight_decay=decay)
-        case "rmsprop":
-            return torch.optim.RMSprop(
-                parameters, lr, momentum=settings.momentum, weight_decay=decay
-            )
-        case _:
-            return torch.optim.Adagrad(parameters, lr, weight_decay=decay)

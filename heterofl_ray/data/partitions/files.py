@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.partitions.partition import Partition
-from heterofl_ray.data.store import Dataset
+from heterofl_ray.data.store import Dataset, column_of, numbers
 
 FORMAT = 1
 """Raised whenever the same settings come to mean another partition."""
@@ -46,7 +46,9 @@ def shared(path: Path, clients: int, build: Callable[[], Partition]) -> Partitio
 
 
 def write(path: Path, partition: Partition) -> None:
-    lists = pa.LargeListArray.from_arrays(pa.array(partition.offsets), pa.array(partition.indices))
+    lists = pa.LargeListArray.from_arrays(
+        column_of(partition.offsets), column_of(partition.indices)
+    )
     batch = pa.record_batch([lists], names=[_COLUMN])
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".partial-{uuid.uuid4().hex}")
@@ -65,8 +67,7 @@ def read(path: Path, clients: int) -> Partition:
     lists.validate()
     if not pa.types.is_large_list(lists.type):
         raise ValueError(f"{path} holds {lists.type}, not lists of example numbers")
-    offsets = lists.offsets.to_numpy(zero_copy_only=True)
-    indices = lists.values.to_numpy(zero_copy_only=True)
+    offsets, indices = numbers(lists.offsets), numbers(lists.values)
     if len(offsets) != clients + 1 or offsets[0] != 0 or offsets[-1] != len(indices):
         raise ValueError(f"{path} is not a partition over {clients} clients")
     return Partition(offsets, indices)
