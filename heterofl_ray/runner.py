@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from heterofl_ray import checkpoint, preflight, presets
 from heterofl_ray.clients.calibration import Moments, needs_calibration
-from heterofl_ray.clients.trainers.choice import chosen
+from heterofl_ray.clients.trainers.choice import chosen, not_yet_compiled
 from heterofl_ray.clients.trainers.measuring import measured
 from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
@@ -198,6 +198,11 @@ class _Run:
         with self._progress as shown:
             moved = sum(map(self._history.total, MOVED))
             shown.start(self._config, self._folder, self._keeper.kept, moved)
+            if levels := not_yet_compiled(self._bench):
+                shown.say(
+                    f"training steps at {', '.join(levels)} are compiled first: a minute or two "
+                    "for each level, once on a machine"
+                )
             backend = make_backend(self._bench)
             try:
                 with stopping():  # only now: Ray sets a handler for SIGTERM when it starts

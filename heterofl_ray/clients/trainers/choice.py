@@ -86,6 +86,18 @@ def chosen(bench: Workbench, level: Level) -> str:
     return name
 
 
+def not_yet_compiled(bench: Workbench) -> list[str]:
+    """Levels that this machine's compiler must make steps for first."""
+    levels = [level for level in bench.config.levels.levels if chosen(bench, level) == "compiled"]
+    trainers = [(level.name, bench.trainer(level)) for level in levels]
+    return [
+        name
+        for name, trainer in trainers
+        if isinstance(trainer, CompiledTrainer)
+        and not trainer.path(bench.example_objective()).exists()
+    ]
+
+
 def settle_trainers(config: ExperimentConfig, allowed: Sequence[str]) -> ExperimentConfig:
     """The config of a method that only ``allowed`` trainers know: auto is the first of them."""
     execution, picked = config.execution, {}

@@ -13,9 +13,11 @@ from torch import nn
 from heterofl_ray import presets
 from heterofl_ray.clients.trainers import choice, measuring, packages
 from heterofl_ray.clients.trainers.choice import chosen, expected_steps
+from heterofl_ray.clients.trainers.compiled import CompiledTrainer
 from heterofl_ray.clients.trainers.plain import PlainTrainer
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.errors import ConfigError
+from heterofl_ray.errors import ClientError, ConfigError
+from heterofl_ray.progress import Silent
 from heterofl_ray.runner import make_bench, run
 
 
@@ -213,3 +215,41 @@ def test_a_vectorised_run_equals_one_client_after_another(
     for name, expected in plain.parameters.items():
         found = vectorised.parameters[name]
         assert (found - expected).abs().max() < 5e-4 * max(1.0, float(expected.abs().max())), name
+
+
+class Said(Silent):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_a_wait_for_the_compiler_is_said_before_it(
+    digits: ExperimentConfig, data_root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HETEROFL_CACHE", str(tmp_path / "cache"))
+    config = digits.override(["execution.trainer=a=compiled,e=plain", "rounds=1"])
+    bench = make_bench(config, data_root)
+    assert choice.not_yet_compiled(bench) == ["a"]
+
+    said, before = Said(), list[str]()
+
+    def begin(*arguments: object) -> None:
+        before.extend(said.lines)
+        raise RuntimeError("begun")
+
+    monkeypatch.setattr(packages, "make", begin)
+    with pytest.raises(ClientError, match="begun"):
+        run(config, data_dir=data_root, progress=said)
+    assert before == [
+        "training steps at a are compiled first: a minute or two for each level, once on a machine"
+    ]
+
+    trainer = bench.trainer(config.levels.largest)
+    assert isinstance(trainer, CompiledTrainer)
+    trainer.path(bench.example_objective()).touch()
+    assert choice.not_yet_compiled(bench) == []
+    said.lines.clear()
+    run(config.override(["execution.trainer=plain"]), data_dir=data_root, progress=said)
+    assert said.lines == []
