@@ -140,9 +140,10 @@ def column_of(array: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def numbers(column: pa.Array) -> np.ndarray[Any, Any]:
-    """A column's own memory."""
-    if column.null_count:
-        raise ValueError("some of its numbers are missing")
+    """A column's own memory; ValueError if it does not hold a number in every place."""
+    kind, missing = column.type, column.null_count
+    if missing or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise ValueError(f"a column is {kind}, {missing} of them missing, where numbers belong")
     return np.from_dlpack(column)
 
 

@@ -43,7 +43,7 @@ def test_built_once_then_shared(tmp_path: Path) -> None:
     assert_same(partition_files.shared(path, 3, refuse), THREE)
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "other", "gaps", "foreign"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "other", "gaps", "words", "foreign"])
 def test_a_damaged_file_is_built_anew(damage: str, tmp_path: Path) -> None:
     path = tmp_path / "three.arrow"
     partition_files.write(path, THREE)
@@ -54,8 +54,9 @@ def test_a_damaged_file_is_built_anew(damage: str, tmp_path: Path) -> None:
             path.write_bytes(b"")
         case "other":  # a partition, but not over three clients
             partition_files.write(path, Partition.of_sizes(np.array([1]), np.array([0])))
-        case "gaps":
-            lists = pa.LargeListArray.from_arrays([0, 2, 2, 3], pa.array([4, None, 7]))
+        case "gaps" | "words":
+            examples = pa.array([4, None, 7] if damage == "gaps" else ["4", "1", "7"])
+            lists = pa.LargeListArray.from_arrays([0, 2, 2, 3], examples)
             batch = pa.record_batch([lists], names=["examples"])
             with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as file:
                 file.write_batch(batch)

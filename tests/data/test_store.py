@@ -149,13 +149,18 @@ def test_files_that_do_not_hold_what_is_described(wrong: dict[str, object], root
         open_dataset(root, "some")
 
 
-def test_numbers_that_are_missing(root: Path) -> None:
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [([0, None, 0], "int64, 1 of them missing"), ([True, False, True], "bool, 0 of them missing")],
+    ids=["missing", "no numbers"],
+)
+def test_columns_that_do_not_hold_numbers(labels: list[object], said: str, root: Path) -> None:
     folder = write_dataset(root, draft()).folder
     with pa.memory_map(str(folder / "train.arrow")) as source:
         table = pa.ipc.open_file(source).read_all()
-    gaps = table.set_column(1, "label", pa.array([0, None, 0]))
+    gaps = table.set_column(1, "label", pa.array(labels))
     store._write_table(folder / "train.arrow", gaps)
-    with pytest.raises(DataError, match=r"is damaged: some of its numbers are missing"):
+    with pytest.raises(DataError, match=f"is damaged: a column is {said}, where"):
         open_dataset(root, "some")
 
 

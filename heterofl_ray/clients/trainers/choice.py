@@ -88,13 +88,12 @@ def chosen(bench: Workbench, level: Level) -> str:
 
 def not_yet_compiled(bench: Workbench) -> list[str]:
     """Levels that this machine's compiler must make steps for first."""
-    levels = [level for level in bench.config.levels.levels if chosen(bench, level) == "compiled"]
-    trainers = [(level.name, bench.trainer(level)) for level in levels]
+    trainers = {level.name: bench.trainer(level) for level in bench.config.levels.levels}
+    objective = bench.example_objective()
     return [
         name
-        for name, trainer in trainers
-        if isinstance(trainer, CompiledTrainer)
-        and not trainer.path(bench.example_objective()).exists()
+        for name, trainer in trainers.items()
+        if isinstance(trainer, CompiledTrainer) and not trainer.path(objective).exists()
     ]
 
 

@@ -217,14 +217,6 @@ def test_a_vectorised_run_equals_one_client_after_another(
         assert (found - expected).abs().max() < 5e-4 * max(1.0, float(expected.abs().max())), name
 
 
-class Said(Silent):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.lines.append(text)
-
-
 def test_a_wait_for_the_compiler_is_said_before_it(
     digits: ExperimentConfig, data_root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -233,15 +225,16 @@ def test_a_wait_for_the_compiler_is_said_before_it(
     bench = make_bench(config, data_root)
     assert choice.not_yet_compiled(bench) == ["a"]
 
-    said, before = Said(), list[str]()
+    shown, said, before = Silent(), list[str](), list[str]()
+    monkeypatch.setattr(shown, "say", said.append)
 
     def begin(*arguments: object) -> None:
-        before.extend(said.lines)
+        before.extend(said)
         raise RuntimeError("begun")
 
     monkeypatch.setattr(packages, "make", begin)
     with pytest.raises(ClientError, match="begun"):
-        run(config, data_dir=data_root, progress=said)
+        run(config, data_dir=data_root, progress=shown)
     assert before == [
         "training steps at a are compiled first: a minute or two for each level, once on a machine"
     ]
@@ -250,6 +243,6 @@ def test_a_wait_for_the_compiler_is_said_before_it(
     assert isinstance(trainer, CompiledTrainer)
     trainer.path(bench.example_objective()).touch()
     assert choice.not_yet_compiled(bench) == []
-    said.lines.clear()
-    run(config.override(["execution.trainer=plain"]), data_dir=data_root, progress=said)
-    assert said.lines == []
+    said.clear()
+    run(config.override(["execution.trainer=plain"]), data_dir=data_root, progress=shown)
+    assert said == []
