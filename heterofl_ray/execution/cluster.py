@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partialmethod
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -18,6 +19,7 @@ from ray._private.parameter import RayParams
 
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError, RunFailed
+from heterofl_ray.execution import forked_workers
 from heterofl_ray.execution.authentication import WANTS_TOKEN, ensure_token, is_refused
 
 # A run keeps few and small objects there; Ray spills to disk beyond it.
@@ -104,7 +106,7 @@ def start(cpus: int) -> None:
         os.environ.update({"RAY_worker_niceness": "0", STEPS_BACK_TO: str(LAST)})
     for setting, value in UNREAD.items():
         os.environ.setdefault(setting, value)
-    with _fewer_parts():
+    with _changed_parts(forked_workers.start()):
         ray.init(
             address="local",
             num_cpus=cpus,
@@ -116,15 +118,20 @@ def start(cpus: int) -> None:
 
 
 @contextmanager
-def _fewer_parts() -> Iterator[None]:
-    """Have Ray start nothing that a run on one machine has no use for.
+def _changed_parts(worker_file: Path | None) -> Iterator[None]:
+    """Have Ray start nothing that a run on one machine has no use for, and workers by our file.
 
     No autoscaler and no copier of logs: nothing grows here, and logs stay files. No dashboard, of
     which `ray.init` would start the half that counts users, and wait for it; and of each node's
     agent only what Ray's plain installation has. `ray start` has options for some of it,
     `ray.init` for none.
     """
-    parameters = partialmethod(RayParams.__init__, no_monitor=True, include_log_monitor=False)
+    parameters = partialmethod(
+        RayParams.__init__,
+        no_monitor=True,
+        include_log_monitor=False,
+        worker_path=worker_file and str(worker_file),
+    )
     changes = (
         (RayParams, "__init__", parameters),
         (Node, "start_api_server", _no_dashboard),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import random
@@ -20,7 +21,7 @@ import torch
 from heterofl_ray import checkpoint, register_model, run
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ClientError, RunFailed
-from heterofl_ray.execution import ray_backend
+from heterofl_ray.execution import forked_workers, ray_backend
 from heterofl_ray.execution.authentication import MODE, is_refused
 from heterofl_ray.execution.cluster import LAST
 from heterofl_ray.execution.ray_servers import Servers
@@ -199,6 +200,9 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(
     with pytest.MonkeyPatch.context() as stranger:
         stranger.delenv(MODE, raising=False)  # else the token would be shown
         assert is_refused(head.removeprefix("--gcs-address="), 60)
+    (template,) = (child for child in children if forked_workers.AS_TEMPLATE in words_of(child))
+    copies = [child for child in children if "ray::Worker" in " ".join(words_of(child))]
+    assert {copy.ppid() for copy in copies} == {template.pid}
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     assert niceness(children, "ray::Worker") == {max(LAST, ours)}
     assert niceness(children, "ray::Server") == {ours}
@@ -214,6 +218,26 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(
     assert not alive
     kept = int(errors.split("stopped after round ")[1].split(";")[0])
     assert (folder / "checkpoints" / f"round-{kept:06d}").is_dir()
+
+
+def test_workers_start_by_themselves_when_the_process_they_are_copies_of_is_killed(
+    tmp_path: Path,
+) -> None:
+    settings = ("rounds=40", "execution.tries=20")
+    config = make_config("conv", *settings, "execution.workers=2", f"tracking.root={tmp_path}/runs")
+    (tmp_path / "config.yaml").write_text(config.to_yaml())
+    process = start(["run", "config.yaml", "--address", "local", "--json"], tmp_path)
+    wait_for_checkpoint(tmp_path, process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    (template,) = (child for child in children if forked_workers.AS_TEMPLATE in words_of(child))
+    workers = [child for child in children if "ray::Worker" in " ".join(words_of(child))]
+    assert workers
+    template.kill()
+    for worker in workers:
+        worker.kill()
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert json.loads(output.splitlines()[-1])["model_sha256"] == local_digest("conv", *settings)
 
 
 @pytest.fixture

@@ -16,6 +16,11 @@ from heterofl_ray.errors import RunFailed
 from heterofl_ray.execution import cluster
 
 
+@pytest.fixture(autouse=True)
+def _no_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster.forked_workers, "start", lambda: Path("our/worker.py"))
+
+
 @pytest.mark.parametrize(
     ("workers", "cpus", "preloaded"),
     [("auto", 64, True), (2, 2, True), (32, 64, True), (2, 64, False)],
@@ -113,7 +118,7 @@ def test_workers_step_back_unless_the_user_has_set_their_priority(
     assert taken == ([] if steps_back is None else [int(steps_back)])
 
 
-def test_ray_is_as_it_was_after_a_start_with_fewer_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_is_as_it_was_after_a_start_with_changed_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [
         (cluster.RayParams, "__init__"),
         (cluster.Node, "start_api_server"),
@@ -124,6 +129,7 @@ def test_ray_is_as_it_was_after_a_start_with_fewer_parts(monkeypatch: pytest.Mon
     def init(**options: object) -> None:
         during = [getattr(owner, name) for owner, name in parts]
         assert not any(one is other for one, other in zip(during, before, strict=True))
+        assert cluster.RayParams().worker_path == "our/worker.py"
         raise RuntimeError("did not start")
 
     monkeypatch.setattr(os, "environ", {})  # what a start sets is not for the tests after it
