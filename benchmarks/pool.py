@@ -12,7 +12,7 @@ import torch
 
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.execution import cluster
+from heterofl_ray.execution import own_ray
 from heterofl_ray.execution.ray_backend import RayBackend
 from heterofl_ray.simulation import Simulation
 
@@ -26,7 +26,7 @@ def ensure_ray(until: ExitStack) -> None:
     if ray.is_initialized():
         return
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    cluster.start(SEATS)
+    own_ray.start(SEATS)
     until.callback(ray.shutdown)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
 def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of data sets that all tests share; embedded ones are converted into it once."""
     return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(autouse=True)
+def _environment() -> Iterator[None]:
+    """What a test sets, a Ray that it starts for one, is not for the tests after it."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.fixture(autouse=True)

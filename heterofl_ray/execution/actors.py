@@ -22,7 +22,7 @@ from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data import shipping
 from heterofl_ray.execution.backend import Clients
-from heterofl_ray.execution.cluster import step_back
+from heterofl_ray.execution.own_ray import step_back
 from heterofl_ray.execution.transport import Stored, register_tensors
 from heterofl_ray.models import registry
 from heterofl_ray.parameter_server import ParameterServer

@@ -1,42 +1,20 @@
-"""Finding a Ray cluster, or starting one for this run."""
+"""Finding the Ray cluster that a run names."""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partialmethod
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 import ray
-from ray._private import utils as ray_utils
-from ray._private.node import Node
-from ray._private.parameter import RayParams
 
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError, RunFailed
-from heterofl_ray.execution import forked_workers
 from heterofl_ray.execution.authentication import WANTS_TOKEN, ensure_token, is_refused
+from heterofl_ray.execution.own_ray import OWN, QUIET, start
 
-# A run keeps few and small objects there; Ray spills to disk beyond it.
-OBJECT_STORE_BYTES = 2 * 1024**3
-QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 ANSWER_SECONDS = 3.0
-# The namespace of a Ray that was started here, by which it is known again.
-OWN = "heterofl-ray"
-
-# Ray's workers let everything else go first, which makes them import for seconds longer. Those of a
-# Ray started here begin at an ordinary priority, and take Ray's when they are ready.
-LAST = 15
-STEPS_BACK_TO = "HETEROFL_WORKER_NICENESS"
-
-# Without a dashboard nobody reads Ray's notes on every task, nor its metrics.
-UNREAD = {"RAY_task_events_report_interval_ms": "0", "RAY_enable_metrics_collection": "false"}
-
 # What a worker process loads while it waits for its first actor: the imports take it seconds.
 # Ray keeps one such process for each CPU, so it is worth it only where most of them get an actor.
 PRELOADED = "heterofl_ray.execution.actors"
@@ -91,64 +69,6 @@ def connect(config: ExperimentConfig) -> bool:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RunFailed(f"Ray could not be started on this machine: {reason}") from error
     return True
-
-
-def step_back() -> None:
-    """Let others go first from now on, where workers started before their turn."""
-    if STEPS_BACK_TO in os.environ:
-        now = os.getpriority(os.PRIO_PROCESS, 0)
-        os.setpriority(os.PRIO_PROCESS, 0, max(now, int(os.environ[STEPS_BACK_TO])))
-
-
-def start(cpus: int) -> None:
-    """A Ray on this machine, which ends with this process."""
-    if "RAY_worker_niceness" not in os.environ:  # else it is as the user wants it
-        os.environ.update({"RAY_worker_niceness": "0", STEPS_BACK_TO: str(LAST)})
-    for setting, value in UNREAD.items():
-        os.environ.setdefault(setting, value)
-    with _changed_parts(forked_workers.start()):
-        ray.init(
-            address="local",
-            num_cpus=cpus,
-            include_dashboard=False,
-            namespace=OWN,
-            object_store_memory=OBJECT_STORE_BYTES,
-            **QUIET,
-        )
-
-
-@contextmanager
-def _changed_parts(worker_file: Path | None) -> Iterator[None]:
-    """Have Ray start nothing that a run on one machine has no use for, and workers by our file.
-
-    No autoscaler and no copier of logs: nothing grows here, and logs stay files. No dashboard, of
-    which `ray.init` would start the half that counts users, and wait for it; and of each node's
-    agent only what Ray's plain installation has. `ray start` has options for some of it,
-    `ray.init` for none.
-    """
-    parameters = partialmethod(
-        RayParams.__init__,
-        no_monitor=True,
-        include_log_monitor=False,
-        worker_path=worker_file and str(worker_file),
-    )
-    changes = (
-        (RayParams, "__init__", parameters),
-        (Node, "start_api_server", _no_dashboard),
-        (ray_utils, "get_dashboard_dependency_error", lambda: ImportError("not wanted")),
-    )
-    before = [getattr(owner, name) for owner, name, _ in changes]
-    for owner, name, changed in changes:
-        setattr(owner, name, changed)
-    try:
-        yield
-    finally:
-        for (owner, name, _), original in zip(changes, before, strict=True):
-            setattr(owner, name, original)
-
-
-def _no_dashboard(node: Node, **options: object) -> None:
-    node._webui_url = ""
 
 
 def _check_answers(address: str) -> None:

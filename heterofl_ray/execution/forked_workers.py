@@ -32,7 +32,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 # What takes a worker longest to import: torch and Arrow, and libraries that Ray needs.
 LIBRARIES = ("torch", "pyarrow", "jsonschema", "requests")
@@ -52,8 +52,14 @@ Copy = tuple[Request, list[int]]
 """What a copy shall become, and its standard files."""
 
 
-def start(libraries: Sequence[str] = LIBRARIES) -> Path | None:
-    """Start the template; the file that Ray shall run for each worker, or None: Ray's own.
+class Template(NamedTuple):
+    worker_file: Path
+    """What Ray shall run for each worker."""
+    process: subprocess.Popen[bytes]
+
+
+def start(libraries: Sequence[str] = LIBRARIES) -> Template | None:
+    """Start the template. None: it cannot be here, and Ray's workers must start by themselves.
 
     The template ends with this process, or with the last Ray that asked it for a worker.
     """
@@ -80,7 +86,7 @@ def start(libraries: Sequence[str] = LIBRARIES) -> Path | None:
         )
     threading.Thread(target=process.wait, daemon=True).start()  # that it leaves nothing behind
     os.environ[SOCKET] = place
-    return Path(__file__)
+    return Template(Path(__file__), process)
 
 
 def main(arguments: list[str]) -> None:
@@ -130,8 +136,8 @@ def serve(listener: socket.socket, driver: int) -> Copy | None:
                     waiting.unregister(key.fileobj)
                     os.close(key.fd)
                     raylets.discard(key.data)
-                    if not raylets:
-                        return None
+                if not raylets:
+                    return None
     return None
 
 
@@ -150,8 +156,8 @@ def _answer(
         text = asking.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
         request: Request = json.loads(text)
         if request["raylet"] not in raylets:
-            _watch(request["raylet"], waiting)
             raylets.add(request["raylet"])
+            _watch(request["raylet"], waiting)
         if os.fork() == 0:
             for key in waiting.get_map().values():
                 os.close(key.fd)
@@ -159,8 +165,10 @@ def _answer(
             asking.close()
             return request, files
         asking.sendall(b"1")
+    except ProcessLookupError:
+        raylets.discard(request["raylet"])  # it ended before its first worker was made
     except (OSError, ValueError):
-        pass  # it has gone, or there is no room for a copy: it becomes the worker itself
+        pass  # whoever asked has gone, or there is no room for a copy: it helps itself
     asking.close()
     for file in files:
         os.close(file)

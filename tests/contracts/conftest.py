@@ -17,8 +17,9 @@ import ray
 
 from heterofl_ray import run
 from heterofl_ray.config import ExperimentConfig
-from heterofl_ray.execution import cluster
+from heterofl_ray.execution import own_ray
 from heterofl_ray.execution.actors import Place
+from heterofl_ray.execution.authentication import ensure_token
 from heterofl_ray.execution.backend import State
 from heterofl_ray.execution.ray_backend import RayBackend
 
@@ -70,9 +71,11 @@ def ray_cluster() -> Iterator[None]:
     """A small Ray that the contracts of a process share; idle, it would slow whatever follows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setattr(cluster, "OBJECT_STORE_BYTES", 300 * 1024**2)
-        cluster.ensure_token()
-        cluster.start(4)
+        patch.setenv(own_ray.STEPS_BACK_TO, "")
+        patch.delenv(own_ray.STEPS_BACK_TO)  # and so afterwards
+        patch.setattr(own_ray, "OBJECT_STORE_BYTES", 300 * 1024**2)
+        ensure_token()
+        own_ray.start(4)
         yield
         ray.shutdown()
 

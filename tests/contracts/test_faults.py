@@ -23,7 +23,7 @@ from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ClientError, RunFailed
 from heterofl_ray.execution import forked_workers, ray_backend
 from heterofl_ray.execution.authentication import MODE, is_refused
-from heterofl_ray.execution.cluster import LAST
+from heterofl_ray.execution.own_ray import LAST
 from heterofl_ray.execution.ray_servers import Servers
 from heterofl_ray.keeping import CHECKPOINTS
 from heterofl_ray.models import registry

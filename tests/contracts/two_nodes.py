@@ -19,6 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.execution import ray_backend
 from heterofl_ray.execution.backend import State
+from heterofl_ray.execution.own_ray import copying_workers
 from heterofl_ray.execution.ray_backend import RayBackend
 from heterofl_ray.keeping import CHECKPOINTS
 from heterofl_ray.progress import Silent
@@ -139,4 +140,5 @@ def main(path: str, data_dir: str, what: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    with copying_workers():
+        main(*sys.argv[1:])

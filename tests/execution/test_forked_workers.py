@@ -49,8 +49,10 @@ def packages(tmp_path: Path) -> Path:
 def template(monkeypatch: pytest.MonkeyPatch) -> Iterator[psutil.Process]:
     """One that has imported a module which prints, and which nobody else imports."""
     monkeypatch.setenv(forked_workers.SOCKET, "")
-    assert forked_workers.start(["this"]) == Path(FILE)
-    (process,) = (each for each in psutil.Process().children() if FILE in each.cmdline())
+    started = forked_workers.start(["this"])
+    assert started is not None
+    assert started.worker_file == Path(FILE)
+    process = psutil.Process(started.process.pid)
     yield process
     if process.is_running():
         process.kill()
@@ -182,6 +184,25 @@ def test_the_template_ends_with_the_last_raylet_that_asked(
     raylets[1].communicate()
     wait_until(lambda: not template.is_running())
     assert not folder.exists()
+
+
+def test_the_template_ends_with_a_raylet_that_was_gone_before_it_could_answer(
+    packages: Path, template: psutil.Process
+) -> None:
+    """A Ray that is started and ended at once, while the template still imports."""
+    template.suspend()
+    command = f"PYTHONPATH={packages} {sys.executable} {FILE} 0 & read line"
+    raylet = subprocess.Popen(["bash", "-c", command], stdin=subprocess.PIPE)
+    try:
+        wait_until(lambda: bool(psutil.Process(raylet.pid).children()))
+        (asking,) = psutil.Process(raylet.pid).children()
+        wait_until(lambda: bool(asking.net_connections("unix")))
+        wait_until(lambda: asking.status() == psutil.STATUS_SLEEPING)
+        raylet.kill()
+        raylet.wait()
+    finally:
+        template.resume()
+    wait_until(lambda: not template.is_running())
 
 
 def test_the_template_ends_with_its_driver(tmp_path: Path) -> None:

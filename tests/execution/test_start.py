@@ -6,19 +6,24 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data.sources import load
 from heterofl_ray.errors import RunFailed
-from heterofl_ray.execution import cluster
+from heterofl_ray.execution import cluster, own_ray
 
 
 @pytest.fixture(autouse=True)
-def _no_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster.forked_workers, "start", lambda: Path("our/worker.py"))
+def template(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """In place of the one that is started with a Ray."""
+    made = SimpleNamespace(worker_file=Path("our/worker.py"), process=Mock())
+    monkeypatch.setattr(own_ray.forked_workers, "start", lambda: made)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -108,35 +113,38 @@ def test_workers_step_back_unless_the_user_has_set_their_priority(
     setting = "RAY_worker_niceness"
     monkeypatch.setattr(os, "environ", {} if wanted is None else {setting: wanted})
     monkeypatch.setattr(cluster.ray, "init", lambda **options: None)
-    cluster.start(2)
+    own_ray.start(2)
     assert os.environ[setting] == (wanted or "0")
-    assert os.environ.get(cluster.STEPS_BACK_TO) == steps_back
+    assert os.environ.get(own_ray.STEPS_BACK_TO) == steps_back
     taken: list[int] = []
     monkeypatch.setattr(os, "getpriority", lambda *_: 0)
     monkeypatch.setattr(os, "setpriority", lambda *given: taken.append(given[-1]))
-    cluster.step_back()
+    own_ray.step_back()
     assert taken == ([] if steps_back is None else [int(steps_back)])
 
 
-def test_ray_is_as_it_was_after_a_start_with_changed_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_is_as_it_was_after_a_start_with_changed_parts(
+    template: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parts = [
-        (cluster.RayParams, "__init__"),
-        (cluster.Node, "start_api_server"),
-        (cluster.ray_utils, "get_dashboard_dependency_error"),
+        (own_ray.RayParams, "__init__"),
+        (own_ray.Node, "start_api_server"),
+        (own_ray.ray_utils, "get_dashboard_dependency_error"),
     ]
     before = [getattr(owner, name) for owner, name in parts]
 
     def init(**options: object) -> None:
         during = [getattr(owner, name) for owner, name in parts]
         assert not any(one is other for one, other in zip(during, before, strict=True))
-        assert cluster.RayParams().worker_path == "our/worker.py"
+        assert own_ray.RayParams().worker_path == "our/worker.py"
         raise RuntimeError("did not start")
 
     monkeypatch.setattr(os, "environ", {})  # what a start sets is not for the tests after it
     monkeypatch.setattr(cluster.ray, "init", init)
     with pytest.raises(RuntimeError, match="did not start"):
-        cluster.start(2)
+        own_ray.start(2)
     assert [getattr(owner, name) for owner, name in parts] == before
+    template.process.kill.assert_called_once()
 
 
 @pytest.mark.parametrize("wanted", [None, "1000"])
@@ -146,6 +154,6 @@ def test_notes_that_nobody_reads_are_not_taken_unless_the_user_wants_them(
     setting = "RAY_task_events_report_interval_ms"
     monkeypatch.setattr(os, "environ", {} if wanted is None else {setting: wanted})
     monkeypatch.setattr(cluster.ray, "init", lambda **options: None)
-    cluster.start(2)
-    expected = {**cluster.UNREAD, setting: wanted or "0"}
+    own_ray.start(2)
+    expected = {**own_ray.UNREAD, setting: wanted or "0"}
     assert {name: os.environ[name] for name in expected} == expected
