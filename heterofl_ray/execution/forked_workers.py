@@ -26,6 +26,7 @@ import selectors
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,8 @@ SOCKET = "HETEROFL_WORKER_TEMPLATE"
 AS_TEMPLATE = "--be-the-template"
 WAITING = 128
 """Workers that may ask while libraries are still being imported."""
+PATIENCE = 5
+"""Seconds for one that asks to say what it wants, while others wait."""
 STANDARD_FILES = (0, 1, 2)
 SIZE_BYTES = 8
 
@@ -125,18 +128,18 @@ def serve(listener: socket.socket, driver: int) -> Copy | None:
     with selectors.DefaultSelector() as waiting:
         waiting.register(listener, selectors.EVENT_READ)
         _watch(driver, waiting)
-        raylets: set[int] = set()
+        living: dict[int, bool] = {}  # those who asked, and whether they still are
         while os.getppid() == driver:
             for key, _ in waiting.select():
                 if key.fileobj is listener:
-                    copy = _answer(listener, waiting, raylets)
+                    copy = _answer(listener, waiting, living)
                     if copy:
                         return copy
                 else:
                     waiting.unregister(key.fileobj)
                     os.close(key.fd)
-                    raylets.discard(key.data)
-                if not raylets:
+                    living[key.data] = False
+                if living and not any(living.values()):
                     return None
     return None
 
@@ -147,17 +150,21 @@ def _watch(process: int, waiting: selectors.BaseSelector) -> None:
 
 
 def _answer(
-    listener: socket.socket, waiting: selectors.BaseSelector, raylets: set[int]
+    listener: socket.socket, waiting: selectors.BaseSelector, living: dict[int, bool]
 ) -> Copy | None:
     """Fork for a process that asks; only the copy is told what for."""
     asking, _ = listener.accept()
-    size, files, *_ = socket.recv_fds(asking, SIZE_BYTES, len(STANDARD_FILES))
+    asking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", PATIENCE, 0))
+    files: list[int] = []
     try:
+        size, files, *_ = socket.recv_fds(asking, SIZE_BYTES, len(STANDARD_FILES))
         text = asking.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
         request: Request = json.loads(text)
-        if request["raylet"] not in raylets:
-            raylets.add(request["raylet"])
-            _watch(request["raylet"], waiting)
+        raylet = request["raylet"]
+        if not living.get(raylet):
+            living[raylet] = False  # until it is seen to live
+            _watch(raylet, waiting)
+            living[raylet] = True
         if os.fork() == 0:
             for key in waiting.get_map().values():
                 os.close(key.fd)
@@ -165,8 +172,6 @@ def _answer(
             asking.close()
             return request, files
         asking.sendall(b"1")
-    except ProcessLookupError:
-        raylets.discard(request["raylet"])  # it ended before its first worker was made
     except (OSError, ValueError):
         pass  # whoever asked has gone, or there is no room for a copy: it helps itself
     asking.close()

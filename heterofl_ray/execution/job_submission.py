@@ -111,7 +111,8 @@ def local_ray() -> Iterator[JobServer]:
     with log.open("w") as output:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "heterofl_ray.execution.ray_start", "--head", "--block"),
+                *(sys.executable, "-P", "-m", "heterofl_ray.execution.ray_start"),
+                *("--head", "--block"),
                 *("--port=0", f"--ray-client-server-port={client}"),
                 *("--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"),
                 f"--dashboard-agent-listen-port={agent}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -146,6 +147,17 @@ def test_a_template_that_dies_while_it_is_asked_is_not_waited_for(
         finally:
             template.kill()
         assert told(process)["parent"] == os.getpid()
+
+
+@pytest.mark.parametrize("said", [b"", b"\0" * 7 + b"\2{", b"\0" * 7 + b"\2{]"])
+def test_one_that_says_nothing_or_nonsense_does_not_keep_others_waiting(
+    said: bytes, packages: Path, template: psutil.Process
+) -> None:
+    """Silent: for as long as the template's patience lasts."""
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(os.environ[forked_workers.SOCKET])
+        stranger.sendall(said)
+        assert launch(packages)["parent"] == template.pid
 
 
 def test_a_library_that_is_not_there_is_left_to_the_worker(
