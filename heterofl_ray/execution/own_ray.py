@@ -7,12 +7,14 @@ place where something private of Ray's is touched.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partialmethod
 from typing import Any
 
 import ray
+from ray._private import services
 from ray._private import utils as ray_utils
 from ray._private.node import Node
 from ray._private.parameter import RayParams
@@ -22,6 +24,7 @@ from heterofl_ray.execution import forked_workers
 # A run keeps few and small objects there; Ray spills to disk beyond it.
 OBJECT_STORE_BYTES = 2 * 1024**3
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+START_SECONDS = 120.0
 # The namespace of a Ray that was started here, by which it is known again.
 OWN = "heterofl-ray"
 
@@ -40,7 +43,7 @@ def start(cpus: int) -> None:
         os.environ.update({"RAY_worker_niceness": "0", STEPS_BACK_TO: str(LAST)})
     for setting, value in UNREAD.items():
         os.environ.setdefault(setting, value)
-    with copying_workers(), _fewer_parts():
+    with copying_workers(), patiently(), _fewer_parts():
         ray.init(
             address="local",
             num_cpus=cpus,
@@ -71,6 +74,28 @@ def copying_workers() -> Iterator[None]:
     except BaseException:  # there is no Ray whose end it would wait for
         template.process.kill()
         raise
+
+
+@contextmanager
+def patiently() -> Iterator[None]:
+    """Have the Rays that this process starts meanwhile take their time on a busy machine.
+
+    Ray gives its node half a minute, in which two more of its processes must start.
+    """
+    find = services.get_node
+
+    def find_in_time(*which: Any) -> Any:
+        end = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                return find(*which)
+            except RuntimeError:  # it is not known yet
+                if time.monotonic() > end:
+                    raise
+            time.sleep(0.1)
+
+    with _changed((services, "get_node", find_in_time)):
+        yield
 
 
 @contextmanager

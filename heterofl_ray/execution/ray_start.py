@@ -9,8 +9,8 @@ import sys
 
 from ray.scripts.scripts import cli
 
-from heterofl_ray.execution.own_ray import copying_workers
+from heterofl_ray.execution.own_ray import copying_workers, patiently
 
 if __name__ == "__main__":
-    with copying_workers():
+    with copying_workers(), patiently():
         cli(["start", *sys.argv[1:]])

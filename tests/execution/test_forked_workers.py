@@ -176,7 +176,7 @@ def test_the_template_ends_with_the_last_raylet_that_asked(
     folder = Path(os.environ[forked_workers.SOCKET]).parent
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     environment = {**os.environ, "PYTHONPATH": str(packages)}
-    command = [f"{sys.executable} {FILE} 0; echo; read line"]
+    command = [f"{sys.executable} {FILE} 0; read line"]
     raylets = [
         subprocess.Popen(
             ["bash", "-c", *command],

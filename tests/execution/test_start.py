@@ -157,3 +157,25 @@ def test_notes_that_nobody_reads_are_not_taken_unless_the_user_wants_them(
     own_ray.start(2)
     expected = {**own_ray.UNREAD, setting: wanted or "0"}
     assert {name: os.environ[name] for name in expected} == expected
+
+
+def test_a_node_that_is_late_is_waited_for_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray itself gives up after half a minute, which a busy machine may need."""
+    answers = iter([RuntimeError("not yet"), RuntimeError("not yet"), {"node": 1}])
+
+    def find(*which: object) -> object:
+        found = next(answers, RuntimeError("never"))
+        if isinstance(found, Exception):
+            raise found
+        return which, found
+
+    monkeypatch.setattr(own_ray.services, "get_node", find)
+    with own_ray.patiently():
+        patient = own_ray.services.get_node
+        assert patient("address", "id") == (("address", "id"), {"node": 1})
+        monkeypatch.setattr(own_ray, "START_SECONDS", 0.2)
+        with pytest.raises(RuntimeError, match="never"):
+            patient("address", "id")
+    assert own_ray.services.get_node is find
