@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -54,10 +55,12 @@ def template(monkeypatch: pytest.MonkeyPatch) -> Iterator[psutil.Process]:
     assert started is not None
     assert started.worker_file == Path(FILE)
     process = psutil.Process(started.process.pid)
+    folder = Path(os.environ[forked_workers.SOCKET]).parent
     yield process
     if process.is_running():
         process.kill()
         process.wait()
+    shutil.rmtree(folder, ignore_errors=True)  # which one that is killed leaves behind
 
 
 def launch(packages: Path, *arguments: str, **options: Any) -> dict[str, Any]:
