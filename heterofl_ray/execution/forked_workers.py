@@ -59,6 +59,12 @@ class Template(NamedTuple):
     worker_file: Path
     """What Ray shall run for each worker."""
     process: subprocess.Popen[bytes]
+    folder: Path
+
+    def end(self) -> None:
+        """At once, where there is no Ray whose end it would wait for."""
+        self.process.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def start(libraries: Sequence[str] = LIBRARIES) -> Template | None:
@@ -89,7 +95,7 @@ def start(libraries: Sequence[str] = LIBRARIES) -> Template | None:
         )
     threading.Thread(target=process.wait, daemon=True).start()  # that it leaves nothing behind
     os.environ[SOCKET] = place
-    return Template(Path(__file__), process)
+    return Template(Path(__file__), process, folder)
 
 
 def main(arguments: list[str]) -> None:

@@ -71,8 +71,8 @@ def copying_workers() -> Iterator[None]:
     try:
         with _changed((RayParams, "__init__", _with(worker_path=str(template.worker_file)))):
             yield
-    except BaseException:  # there is no Ray whose end it would wait for
-        template.process.kill()
+    except BaseException:
+        template.end()
         raise
 
 
@@ -84,11 +84,11 @@ def patiently() -> Iterator[None]:
     """
     find = services.get_node
 
-    def find_in_time(*which: Any) -> Any:
+    def find_in_time(*which: Any, **named: Any) -> Any:
         end = time.monotonic() + START_SECONDS
         while True:
             try:
-                return find(*which)
+                return find(*which, **named)
             except RuntimeError:  # it is not known yet
                 if time.monotonic() > end:
                     raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import stat
 import subprocess
@@ -54,13 +53,11 @@ def template(monkeypatch: pytest.MonkeyPatch) -> Iterator[psutil.Process]:
     started = forked_workers.start(["this"])
     assert started is not None
     assert started.worker_file == Path(FILE)
-    process = psutil.Process(started.process.pid)
-    folder = Path(os.environ[forked_workers.SOCKET]).parent
-    yield process
-    if process.is_running():
-        process.kill()
-        process.wait()
-    shutil.rmtree(folder, ignore_errors=True)  # which one that is killed leaves behind
+    assert started.folder == Path(os.environ[forked_workers.SOCKET]).parent
+    yield psutil.Process(started.process.pid)
+    started.end()
+    wait_until(lambda: started.process.poll() is not None)
+    assert not started.folder.exists()
 
 
 def launch(packages: Path, *arguments: str, **options: Any) -> dict[str, Any]:

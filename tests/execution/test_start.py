@@ -21,7 +21,7 @@ from heterofl_ray.execution import cluster, own_ray
 @pytest.fixture(autouse=True)
 def template(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """In place of the one that is started with a Ray."""
-    made = SimpleNamespace(worker_file=Path("our/worker.py"), process=Mock())
+    made = SimpleNamespace(worker_file=Path("our/worker.py"), end=Mock())
     monkeypatch.setattr(own_ray.forked_workers, "start", lambda: made)
     return made
 
@@ -144,7 +144,7 @@ def test_ray_is_as_it_was_after_a_start_with_changed_parts(
     with pytest.raises(RuntimeError, match="did not start"):
         own_ray.start(2)
     assert [getattr(owner, name) for owner, name in parts] == before
-    template.process.kill.assert_called_once()
+    template.end.assert_called_once()
 
 
 @pytest.mark.parametrize("wanted", [None, "1000"])
