@@ -21,6 +21,7 @@ from heterofl_ray.clients.scoring import Score
 from heterofl_ray.clients.workbench import Workbench, resolve_device
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.data import shipping
+from heterofl_ray.execution import freed_memory
 from heterofl_ray.execution.backend import Clients
 from heterofl_ray.execution.own_ray import step_back
 from heterofl_ray.execution.transport import Stored, register_tensors
@@ -52,6 +53,7 @@ class Setup:
         ``shipped`` refers to the data sets' files, for a node that does not have them.
         """
         register_tensors()
+        freed_memory.keep_it()
         torch.set_num_threads(self.config.execution.threads)
         registry.MODELS.update(self.families)
         roots = []

@@ -11,6 +11,7 @@ from torch import Tensor
 from heterofl_ray.clients.calibration import Moments, pooled
 from heterofl_ray.clients.jobs import ClientReport
 from heterofl_ray.clients.workbench import Workbench
+from heterofl_ray.execution import freed_memory
 from heterofl_ray.execution.backend import Clients, Kept, State, TestWork, TrainWork
 from heterofl_ray.parameter_server import ParameterServer
 from heterofl_ray.state import ClientState
@@ -46,6 +47,7 @@ class LocalBackend:
         self._new: dict[int, Mapping[str, Tensor]] = {}
         """What clients keep from the round under way."""
         self._problem = ""
+        freed_memory.keep_it()
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(bench.config.execution.threads)
 

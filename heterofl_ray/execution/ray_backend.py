@@ -149,7 +149,8 @@ class RayBackend:
         self, work: Sequence[TrainWork], meanwhile: Callable[[], None] | None = None
     ) -> list[ClientReport]:
         self._pool.fit()
-        self._servers.ask("the server to begin a round", lambda server: server.begin.remote())
+        for server in self._servers.actors:
+            server.begin.remote()  # before any update: a server takes calls in order
         examples = self._bench.data.examples
         order = InOrder(EARLY_MODELS * self._pool.size * self._elements)
         tasks = [
@@ -208,7 +209,7 @@ class RayBackend:
             self._servers.feel()
             if look.is_due() and is_gone(late.part for late in sent.values() if late.is_late):
                 raise ObjectsLost("an update is on no living node")
-            for answer in self._pool.turn(list(sent), "the server to add updates"):
+            for answer in self._pool.turn(list(sent), "the server to add updates", urgent=False):
                 update = sent.pop(answer)
                 number, shard, task = update.number, update.shard, tasks[update.number]
                 if self._was_counted(answer):

@@ -117,10 +117,14 @@ class Pool:
         if decision is Decision.REPLACE:
             self.fit()
 
-    def turn(self, others: Sequence[ray.ObjectRef] = (), what: str = "") -> list[ray.ObjectRef]:
+    def turn(
+        self, others: Sequence[ray.ObjectRef] = (), what: str = "", urgent: bool = True
+    ) -> list[ray.ObjectRef]:
         """Hand out what can be handed out, then wait for something to happen, not for long.
 
-        Also waits for ``others``, which are ``what``; those that are there are returned.
+        Also waits for ``others``, which are ``what``; those that are there are returned. If they
+        are not ``urgent``, workers come first: each time that the driver wakes it takes time from
+        a worker on its machine.
         """
         self._hand_out()
         if self._look.is_due():
@@ -129,13 +133,13 @@ class Pool:
         everything = [*waiting, *others]
         if not everything:
             return []
-        arrived = ready(everything, 1, TURN_SECONDS)
+        ready(everything if urgent else list(waiting) or everything, 1, TURN_SECONDS)
+        # one thing happened; take whatever else is there too
+        arrived = ready(everything, len(everything), 0)
         if not arrived:
             self._say_what_is_waited_for(what if others else "")
             return []
         self._note_event()
-        # one thing happened; take whatever else is there too
-        arrived = ready(everything, len(everything), 0)
         for reference in arrived:
             if reference in waiting:
                 self._settle(waiting[reference])

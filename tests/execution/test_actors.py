@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from torch import nn
@@ -11,6 +12,7 @@ from heterofl_ray.clients.jobs import TrainJob
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.execution import actors
 from heterofl_ray.execution.actors import Setup, Worker
+from heterofl_ray.execution.local import LocalBackend
 from heterofl_ray.models import registry
 from heterofl_ray.parameter_server import ParameterServer
 from heterofl_ray.runner import make_bench
@@ -42,3 +44,18 @@ def test_a_levels_model_stays_with_the_worker_from_job_to_job(
             assert worker._bench.model(level) is model
         assert t == 1 or not built, "made again for another job"
         built.clear()  # a level's first job reads its layout off a model
+
+
+@pytest.mark.parametrize("where", ["worker", "local"])
+def test_whoever_trains_keeps_the_memory_that_steps_free(
+    tiny: ExperimentConfig, data_root: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(actors, "register_tensors", lambda: None)
+    keep = Mock()
+    monkeypatch.setattr(actors.freed_memory, "keep_it", keep)
+    bench = make_bench(tiny, data_root)
+    if where == "local":
+        LocalBackend(bench).close()
+    else:
+        Setup(tiny, data_root, bench.data_folders, dict(registry.MODELS), ()).bench(())
+    keep.assert_called_once_with()

@@ -31,8 +31,10 @@ class FakeRay:
         monkeypatch.setattr(ray_pool.ray, "kill", lambda actor: self.killed.append(actor))
         self.hired = 0
         self.killed: list[Actor] = []
+        self.waited_for: list[list[Reference]] = []
 
     def wait(self, references: Any, **_: Any) -> Any:
+        self.waited_for.append(list(references))
         return [one for one in references if one.value is not NEVER], []
 
     def get(self, reference: Any) -> Any:
@@ -125,6 +127,33 @@ def test_a_task_of_a_worker_that_died_is_done_by_the_next(monkeypatch: pytest.Mo
     for _ in range(5):
         pool.turn()
     assert (task.done, task.result, task.tries, fake.hired) == (True, "fine", 2, 2)
+
+
+@pytest.mark.parametrize("urgent", [True, False])
+def test_the_driver_sleeps_through_what_is_not_urgent_while_workers_are_busy(
+    monkeypatch: pytest.MonkeyPatch, urgent: bool
+) -> None:
+    fake = FakeRay(monkeypatch)
+    pool = make_pool(fake, [Actor(READY, [NEVER])])
+    pool.turn()  # the worker arrives
+    pool.submit([Task("work", job=None, inputs=(), level="a")])
+    fake.waited_for.clear()
+    answer = Reference("added")
+    assert pool.turn([answer], "the server", urgent=urgent) == [answer]
+    (woken_by, looked_at) = fake.waited_for
+    assert (answer in woken_by, answer in looked_at) == (urgent, True)
+
+
+def test_what_is_not_urgent_is_waited_for_where_no_worker_is_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = FakeRay(monkeypatch)
+    pool = make_pool(fake, [Actor(READY, [])])
+    pool.turn()
+    fake.waited_for.clear()
+    answer = Reference("added")
+    assert pool.turn([answer], "the server", urgent=False) == [answer]
+    assert answer in fake.waited_for[0]
 
 
 def test_an_abandoned_task_is_not_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
