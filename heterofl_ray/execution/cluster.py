@@ -12,7 +12,7 @@ import ray
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.errors import ConfigError, RunFailed
 from heterofl_ray.execution.authentication import WANTS_TOKEN, ensure_token, is_refused
-from heterofl_ray.execution.own_ray import OWN, QUIET, start
+from heterofl_ray.execution.own_ray import OWN, QUIET, keep_stdout_clean, start
 
 ANSWER_SECONDS = 3.0
 # What a worker process loads while it waits for its first actor: the imports take it seconds.
@@ -40,6 +40,7 @@ def connect(config: ExperimentConfig) -> bool:
 
     A Ray that is already running is used, and never shut down by us.
     """
+    keep_stdout_clean()
     address = config.execution.address
     if ray.is_initialized():
         _check_same(address)

@@ -1,12 +1,13 @@
 """Starting a Ray on this machine: lean, its workers copies of one process.
 
-Ray has no options for most of it, so functions of its own are changed while it starts: the one
-place where something private of Ray's is touched.
+Ray has no options for most of it, so functions of its own are changed, most while it starts: the
+one place where something private of Ray's is touched.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import Any
 import ray
 from ray._private import services
 from ray._private import utils as ray_utils
+from ray._private import worker as ray_worker
 from ray._private.node import Node
 from ray._private.parameter import RayParams
 
@@ -52,6 +54,18 @@ def start(cpus: int) -> None:
             object_store_memory=OBJECT_STORE_BYTES,
             **QUIET,
         )
+
+
+_say = ray_worker.print_worker_logs
+
+
+def _say_on_stderr(data: Any, _: Any, ignore_prefix: bool = False) -> None:
+    _say(data, sys.stderr, ignore_prefix)
+
+
+def keep_stdout_clean() -> None:
+    """Have Ray say to stderr what it says of workers that died: results are on stdout."""
+    ray_worker.print_worker_logs = _say_on_stderr
 
 
 def step_back() -> None:
