@@ -11,7 +11,7 @@ which is all that the paper's figures need. So there are two figures: of rounds 
 them, which the bounds are for, and of rounds that are all tested on both sides. Beside the latter
 stands what no float32 code could beat, and on text that is hardly a test: one takes products over
 the whole vocabulary at every position, which are most of a baseline's test as well.
-Tests are timed in the first and last repeat.
+Tests, of which a tenth counts, are timed once, in the last repeat.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ from heterofl_ray.simulation import RoundRecord, Simulation
 NAME = "rounds"
 ABOUT = "rounds of the paper's experiments against code as it is usually written"
 
-WARM_UP = 2
-"""Rounds; in one alone a level may not come up."""
 REPEATS = 5
 TESTED_EVERY = 10
 """Rounds of the presets between tests."""
@@ -78,28 +76,27 @@ def measure(quick: bool) -> list[Figure]:
 
 def _measure(job: Job, root: Path, quick: bool, peak: Peak) -> Timed:
     timed = Timed()
-    repeats = 1 if quick else REPEATS
+    last = 2 if quick else 1 + REPEATS
     with pool(job.config(), root) as (simulation, _):
         theirs = baseline(simulation.bench)
         steps, share = some_steps(theirs), 2 if quick else 20
-        for t in range(1, WARM_UP + 1):
-            simulation.train(t)
+        simulation.train(1)  # warms up
         if isinstance(theirs, ImageJob):  # text has nothing that is made once
-            simulation.test(WARM_UP)
-        testing = 0.0
-        for t in range(WARM_UP + 1, WARM_UP + repeats + 1):
+            simulation.test(1)
+        training = list[float]()
+        for t in range(2, last + 1):
             records: list[RoundRecord] = []
-            training = seconds(partial(_train, simulation, t, records))
-            if t in (WARM_UP + 1, WARM_UP + repeats):
-                testing = seconds(partial(simulation.test, t))
-            timed.ours.append(Seconds(training, testing))
+            training.append(seconds(partial(_train, simulation, t, records)))
             clients = _clients(simulation, records[0])
             timed.theirs.append(estimate(theirs, clients, steps, share))
             trained, fastest = of_training(simulation.bench, records[0]), peak()
-            timed.utilisation.append(trained / training / fastest)
+            timed.utilisation.append(trained / training[-1] / fastest)
             timed.at_peak.append((trained + of_test(simulation.bench)) / fastest)
-            said = f"    {_said(timed.ours[-1])}; baseline: {_said(timed.theirs[-1])}"
+            said = f"    {training[-1]:.1f} s training; baseline: {_said(timed.theirs[-1])}"
             print(said, file=sys.stderr, flush=True)
+        testing = seconds(partial(simulation.test, last))
+        print(f"    {testing:.1f} s calibration and test", file=sys.stderr, flush=True)
+        timed.ours = [Seconds(taken, testing) for taken in training]
     return timed
 
 

@@ -26,7 +26,7 @@ NAME = "runtime"
 ABOUT = "the Ray pool against the same jobs in one process; adding up; bytes through the driver"
 
 CPU = torch.device("cpu")
-FEW, MANY = 10, 40
+FEW, MANY = 10, 20
 """Jobs of a round: the paper's, and so many that one which ends late is a small part of it."""
 MEGABYTE = 1024**2
 

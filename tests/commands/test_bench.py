@@ -26,6 +26,7 @@ def themes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, float]:
 
     theme = SimpleNamespace(NAME="made", ABOUT="About it", measure=measure)
     monkeypatch.setattr(suite, "THEMES", {"made": "made"})
+    monkeypatch.setattr(suite, "SUITE", ("made",))
     monkeypatch.setattr(suite, "ON_RAY", {})
     monkeypatch.setattr(suite, "import_module", lambda name: theme)
     monkeypatch.setattr(suite, "_let_processes_find_us", lambda: None)
@@ -108,8 +109,9 @@ def test_every_theme_of_the_suite_is_there() -> None:
         assert callable(theme.measure)
 
 
-def test_what_takes_minutes_is_run_when_it_is_named_alone() -> None:
+def test_what_is_not_of_the_suite_is_run_when_it_is_named() -> None:
     everything = suite._chosen([])
-    assert everything == [*suite.ALONE, *suite.ON_RAY]
-    assert suite._chosen(["methods"]) == ["methods"]
-    assert suite._chosen(["runtime", "methods", "fedavg"]) == ["methods", "fedavg", "runtime"]
+    assert everything == list(suite.SUITE)
+    assert not {"methods", "tracking", "endurance"} & set(everything)
+    assert suite._chosen(["endurance"]) == ["endurance"]
+    assert suite._chosen(["runtime", "methods", "fedavg"]) == ["fedavg", "methods", "runtime"]
