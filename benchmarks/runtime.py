@@ -26,8 +26,8 @@ NAME = "runtime"
 ABOUT = "the Ray pool against the same jobs in one process; adding up; bytes through the driver"
 
 CPU = torch.device("cpu")
-FEW, MANY = 10, 20
-"""Jobs of a round: the paper's, and so many that one which ends late is a small part of it."""
+JOBS = 10
+"""Of a round: the paper's."""
 MEGABYTE = 1024**2
 
 
@@ -36,8 +36,7 @@ def measure(quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         return [
-            _overhead(root, repeats, FEW),
-            _overhead(root, 2 if quick else 5, MANY, "-many-jobs"),
+            _overhead(root, repeats),
             _accumulation(root, repeats),
             *_driver_bytes(root, 2 if quick else 5),
         ]
@@ -50,7 +49,7 @@ def _config(**changes: Any) -> ExperimentConfig:
         "model": "conv",
         "mix": "d",
         "clients": 100,
-        "fraction": 0.1,
+        "fraction": JOBS / 100,
         "rounds": 1000,
         "local_epochs": 5,
         "execution": {"workers": 2, "address": "auto"},
@@ -58,12 +57,12 @@ def _config(**changes: Any) -> ExperimentConfig:
     return ExperimentConfig.from_dict({**values, **changes})
 
 
-def _overhead(root: Path, repeats: int, jobs: int, suffix: str = "") -> Figure:
+def _overhead(root: Path, repeats: int) -> Figure:
     """A round on the pool against the one in one process before it and the one after it.
 
     Cores that become faster or slower meanwhile do so for both.
     """
-    config = _config(fraction=jobs / 100)
+    config = _config()
     bench = Workbench(config, root, CPU)
     local = LocalBackend(bench)
     alone = Simulation(bench, local)
@@ -79,8 +78,8 @@ def _overhead(root: Path, repeats: int, jobs: int, suffix: str = "") -> Figure:
             before = after
     local.close()
     return Figure(
-        name=f"runtime-overhead{suffix}",
-        about=f"a round of {jobs} jobs on a pool of 2 workers / half of the same jobs back to back "
+        name="runtime-overhead",
+        about=f"a round of {JOBS} jobs on a pool of 2 workers / half of the same jobs back to back "
         "in one process",
         values=tuple(ratios),
         at_most=1.10,

@@ -127,9 +127,10 @@ def main(root: Path, rounds: int) -> None:
 
     state = {name: tensor.detach() for name, tensor in Conv(RATE, 1.0, False).named_parameters()}
     first_client, taken = 0.0, []
-    for _ in range(rounds):
+    for t in range(rounds):
         started = time.perf_counter()
-        cohort = random.choice(CLIENTS, COHORT, replace=False).tolist()
+        size = COHORT if t else WORKERS  # the first one warms up, a client in each process
+        cohort = random.choice(CLIENTS, size, replace=False).tolist()
         trained = done("train", state, cohort)
         state = mean([outcome for _, outcome in trained])
         gathered = done("statistics", state, halves(len(data["images"])))
