@@ -32,7 +32,7 @@ MEGABYTE = 1024**2
 
 
 def measure(quick: bool) -> list[Figure]:
-    repeats = 3 if quick else 7
+    repeats = 3 if quick else 5
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         return [

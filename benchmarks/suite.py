@@ -1,6 +1,6 @@
 """The suite as a whole: its themes, what is shown of them and kept, and when it fails.
 
-Full runs take less than a quarter of an hour on two cores, ``--quick`` about two minutes: smaller
+Full runs take about a quarter of an hour on two cores, ``--quick`` about two minutes: smaller
 jobs, one repeat, bounds judged only where they are for such jobs too. What is not about speed, or
 takes minutes of its own, is run when it is named.
 """
