@@ -2,7 +2,7 @@
 
 Left alone, glibc gives the end of its heap back to the system as soon as a megabyte or two of it is
 free, and larger blocks at once. A training step frees what it took, so the next one gets the same
-pages anew: hundreds of page faults a step, which take an eighth of it for a small PreResNet.
+pages anew: hundreds of page faults a step, which can take an eighth of it (docs/decisions.md).
 Whether glibc does so depends on what a process happened to free before.
 """
 
