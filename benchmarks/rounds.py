@@ -11,7 +11,7 @@ which is all that the paper's figures need. So there are two figures: of rounds 
 them, which the bounds are for, and of rounds that are all tested on both sides. Beside the latter
 stands what no float32 code could beat, and on text that is hardly a test: one takes products over
 the whole vocabulary at every position, which are most of a baseline's test as well.
-Tests, of which a tenth counts, are timed once, in the last repeat.
+Tests, of which a tenth counts, are timed once, after the last repeat.
 """
 
 from __future__ import annotations

@@ -32,16 +32,18 @@ ALONE = {
     "fedavg": "benchmarks.fedavg.theme",
     "data-pipeline": "benchmarks.data_pipeline",
     "population": "benchmarks.population",
+    "methods": "benchmarks.methods",
+    "tracking": "benchmarks.tracking",
 }
 ON_RAY = {
     "rounds": "benchmarks.rounds",
     "scaling": "benchmarks.scaling",
     "runtime": "benchmarks.runtime",
+    "endurance": "benchmarks.endurance",
 }
-SUITE = (*ALONE, *ON_RAY)
-ALONE |= {"methods": "benchmarks.methods", "tracking": "benchmarks.tracking"}
-ON_RAY |= {"endurance": "benchmarks.endurance"}
 THEMES = {**ALONE, **ON_RAY}
+WHEN_NAMED = ("methods", "tracking", "endurance")
+SUITE = tuple(name for name in THEMES if name not in WHEN_NAMED)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ def measure(quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         source = provide("mnist", Path(folder), share=10 if quick else 1)
         print(f"  on {source} data", file=sys.stderr, flush=True)
-        # so that all is compiled that will be; a start like others, compiled is after it
+        # so that all is compiled that will be; a start like the others, as that comes after it
         first = watch("benchmarks.fedavg.ours", [folder, "1"])
         for _ in range(repeats):
             # one more round than counts: the first one warms up
