@@ -38,7 +38,7 @@ def measure(quick: bool) -> list[Figure]:
         return [
             _overhead(root, repeats),
             _accumulation(root, repeats),
-            *_driver_bytes(root, 2 if quick else 5),
+            *_driver_bytes(root, 2 if quick else 3),
         ]
 
 

@@ -17,7 +17,7 @@ GIGABYTE = 1e9
 
 
 def measure(quick: bool) -> list[Figure]:
-    repeats, rounds = (1, 1) if quick else (2, 3)
+    turns = (1,) if quick else (3, 2)  # five rounds of each side, by turns
     faster: list[float] = []
     ours: list[Outcome] = []
     plain: list[Outcome] = []
@@ -26,7 +26,7 @@ def measure(quick: bool) -> list[Figure]:
         print(f"  on {source} data", file=sys.stderr, flush=True)
         # so that all is compiled that will be; a start like the others, as that comes after it
         first = watch("benchmarks.fedavg.ours", [folder, "1"])
-        for _ in range(repeats):
+        for rounds in turns:
             # one more round than counts: the first one warms up
             arguments = [folder, str(1 + rounds)]
             ours.append(watch("benchmarks.fedavg.ours", arguments))

@@ -24,9 +24,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from heterofl_ray.clients.trainers.convolutions import AS_PRODUCTS
+from heterofl_ray.clients.trainers.convolutions import BY_NATIVE_CODE
 from heterofl_ray.clients.trainers.dropout import DRAWN, Draw, drawn_before, from_text, to_text
-from heterofl_ray.clients.trainers.lanes import IN_LANES
+from heterofl_ray.clients.trainers.lanes import IN_LANES, VECTOR
+from heterofl_ray.clients.trainers.native.building import linked
 from heterofl_ray.clients.trainers.norms import WORKED_OUT_ONCE
 from heterofl_ray.clients.trainers.pooling import COMPARED, library_backward
 from heterofl_ray.clients.trainers.sums import IN_STAGES
@@ -102,10 +103,11 @@ def _sources() -> str:
     """Names the package's own code that a step is made of."""
     digest = hashlib.sha256()
     package = resources.files("heterofl_ray")
-    rooms = [package / "models", package / "clients", package / "clients" / "trainers"]
+    trainers = package / "clients" / "trainers"
+    rooms = [package / "models", package / "clients", trainers, trainers / "native"]
     files = [file for room in rooms for file in room.iterdir()]
     for file in sorted(files, key=lambda file: file.name):
-        if file.name.endswith(".py"):
+        if file.name.endswith((".py", ".cpp")):
             digest.update(file.read_bytes())
     return digest.hexdigest()
 
@@ -120,7 +122,8 @@ def make(function: Flat, example: Example, path: Path, threads: int) -> None:
 
     Several processes may ask for the same at once: one compiles, the others wait for it.
     """
-    if compiler() is None:
+    found = compiler()
+    if found is None:
         raise ConfigError.of(
             "execution.trainer", "compiled", "needs a C++ compiler (g++ or clang++) on every node"
         )
@@ -128,7 +131,7 @@ def make(function: Flat, example: Example, path: Path, threads: int) -> None:
         if path.exists():
             return
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="making-") as folder:
-            package = _compile(trace(function, example), example, Path(folder), threads)
+            package = _compile(trace(function, example), example, found, Path(folder), threads)
             package.replace(path)
 
 
@@ -146,7 +149,7 @@ def trace(function: Flat, example: Example) -> Traced:
         return Traced(graph, drawn_before(graph))
     aten = torch.ops.aten
     norms = [aten.native_group_norm, aten.native_group_norm_backward]
-    ours = {**AS_PRODUCTS, **COMPARED, **IN_STAGES, **IN_LANES, **WORKED_OUT_ONCE}
+    ours = {**BY_NATIVE_CODE, **COMPARED, **IN_STAGES, **IN_LANES, **WORKED_OUT_ONCE}
     replaced = {**get_decompositions(norms), **ours}
     # Changes in place wait until the end, so that equal expressions may be taken together:
     # forward and backward need the same taps.
@@ -184,20 +187,28 @@ class _Module(nn.Module):
         return self.graph(*tensors)
 
 
-def _compile(traced: Traced, example: Example, folder: Path, threads: int) -> Path:
+def _compile(traced: Traced, example: Example, found: str, folder: Path, threads: int) -> Path:
     from torch._inductor import aoti_compile_and_package, config
 
-    settings = {
+    settings: dict[str, Any] = {
         "cpp.threads": threads,
         "aot_inductor.compile_wrapper_opt_level": "O0",  # it only calls the kernels: 5 s, not 30
         "aot_inductor.metadata": {_DRAWS: to_text(traced.draws)},
     }
+    if not example.varying and torch.backends.cpu.get_cpu_capability() == "AVX512":
+        settings["cpp.simdlen"] = 32 * VECTOR  # longer vectors would be half empty
     tensors = (*example.tensors, *(draw() for draw in traced.draws))
     free = [
         dict.fromkeys(example.varying.get(number, ()), torch.export.Dim.DYNAMIC)
         for number in range(len(tensors))
     ]
-    with warnings.catch_warnings(), torch.no_grad(), config.patch(settings), library_backward():
+    with (
+        warnings.catch_warnings(),
+        torch.no_grad(),
+        linked(traced.graph, found, folder) as native,
+        config.patch({**settings, **native}),
+        library_backward(),
+    ):
         warnings.simplefilter("ignore")  # about the compiler's own use of torch
         program = torch.export.export(
             _Module(traced.graph), tensors, dynamic_shapes={"tensors": tuple(free)}, strict=False

@@ -1,4 +1,4 @@
-"""Convolutions as matrix products against the library's, in float64."""
+"""Convolutions by way of our operators against the library's, in float64."""
 
 from __future__ import annotations
 
@@ -92,11 +92,12 @@ def test_other_convolutions_stay_with_the_library(
 
 def test_large_ones_stay_with_the_library() -> None:
     how = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
-    side = 8
-    most = convolutions.LARGEST_TAPS // (4 * 9 * side * side)
-    weight = torch.randn(1, 1, 3, 3)
-    assert convolutions.forward(torch.randn(most, 1, side, side), weight, None, *how) is not (
-        NotImplemented
-    )
-    larger = torch.randn(most + 1, 1, side, side)
-    assert convolutions.forward(larger, weight, None, *how) is NotImplemented
+    side, weight = 64, torch.randn(16, 16, 3, 3)
+    most = convolutions.MOST_PRODUCTS // (weight.numel() * side**2)
+    for images, ours in ((most, True), (most + 1, False)):
+        x = torch.zeros(images, 16, side, side)
+        answers = (
+            convolutions.forward(x, weight, None, *how),
+            convolutions.backward(x, x, weight, None, *how, [False, True, False]),
+        )
+        assert [answer is not NotImplemented for answer in answers] == [ours, ours]

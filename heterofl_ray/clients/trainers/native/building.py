@@ -1,0 +1,52 @@
+"""Native code made into a library that compiled steps are linked with, and so contain."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from heterofl_ray.clients.trainers.native.operators import CALLED, NAMESPACE
+
+SOURCE = "convolution.cpp"
+FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC")
+
+
+@contextmanager
+def linked(graph: torch.fx.GraphModule, compiler: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """What to tell torch's compiler while it makes ``graph`` a package, in ``folder``."""
+    if not any(_is_ours(node.target) for node in graph.graph.nodes):
+        yield {}
+        return
+    library = _build(compiler, folder)
+    declarations = {operator: [function] for operator, function in CALLED.items()}
+    places = os.pathsep.join(filter(None, (str(folder), os.environ.get("LIBRARY_PATH"))))
+    with patch.dict(os.environ, LIBRARY_PATH=places):
+        yield {
+            "aot_inductor.custom_ops_to_c_shims": declarations,
+            "aot_inductor.custom_op_libs": [f":{library.name}"],
+        }
+
+
+def _is_ours(target: object) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target.namespace == NAMESPACE
+
+
+def _build(compiler: str, folder: Path) -> Path:
+    from torch.utils.cpp_extension import include_paths
+
+    library = folder / "convolution.o"
+    includes = [f"-I{path}" for path in include_paths()]
+    with resources.as_file(resources.files(__package__) / SOURCE) as source:
+        command = [compiler, *FLAGS, *includes, "-c", str(source), "-o", str(library)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{compiler} cannot compile {SOURCE}:\n{done.stderr[-2000:]}")
+    return library
