@@ -46,6 +46,16 @@ def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("data")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _session_folders(data_root: Path) -> Iterator[None]:
+    """No test writes to the user's cache. Set before all else: a Ray that tests share has it, too,
+    and its workers find the steps there that another process compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HETEROFL_DATA_DIR", str(data_root))
+        patch.setenv("HETEROFL_CACHE", str(data_root.parent / "cache"))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _environment() -> Iterator[None]:
     """What a test sets, a Ray that it starts for one, is not for the tests after it."""
@@ -56,10 +66,8 @@ def _environment() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data_root: Path) -> None:
-    """No test writes to the user's cache or the working directory."""
-    monkeypatch.setenv("HETEROFL_DATA_DIR", str(data_root))
-    monkeypatch.setenv("HETEROFL_CACHE", str(data_root.parent / "cache"))
+def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test writes to the working directory."""
     monkeypatch.setenv("HETEROFL_MLFLOW", "0")  # tests of tracking switch it on
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
