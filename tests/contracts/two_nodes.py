@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.execution import ray_backend
 from heterofl_ray.execution.backend import State
-from heterofl_ray.execution.own_ray import copying_workers, patiently
+from heterofl_ray.execution.own_ray import _fewer_parts, copying_workers, patiently
 from heterofl_ray.execution.ray_backend import RayBackend
 from heterofl_ray.keeping import CHECKPOINTS
 from heterofl_ray.progress import Silent
@@ -75,7 +75,7 @@ class Changing(Silent):
         elif record.round_number > self.changed_in and self.leaving.is_alive():
             self.leaving.join()
         if self.commits.workers < 2 and self.what != "remove-server":
-            time.sleep(2)  # a worker is on its way
+            time.sleep(5)  # a worker is on its way
 
     def _change(self, round_number: int) -> None:
         if self.what == "add":
@@ -140,5 +140,5 @@ def main(path: str, data_dir: str, what: str) -> None:
 
 
 if __name__ == "__main__":
-    with copying_workers(), patiently():
+    with copying_workers(), patiently(), _fewer_parts():
         main(*sys.argv[1:])
