@@ -26,6 +26,9 @@ from heterofl_ray.tracking.history import Row
 
 pytestmark = pytest.mark.slow
 
+QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+"""No news home, and no processes for jobs that nobody asks for."""
+
 
 class Server:
     """``mlflow server`` on a port of this machine; may be killed and started again."""
@@ -49,7 +52,7 @@ class Server:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"},
+            env={**os.environ, **QUIET},
         )
         until = time.monotonic() + 240
         while not self._answers():
