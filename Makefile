@@ -19,8 +19,10 @@ install: $(STAMP)  ## Set up .venv with the locked versions
 run: $(STAMP)  ## The WikiText job on a local Ray, on embedded data (no download, about two minutes)
 	$(BIN)/heterofl-ray submit jobs/wikitext_dynamic.py -- --smoke
 
+# Bytecode is written, whatever the environment says: hundreds of processes would compile the package
+# anew, and each of the three the tests, which takes ten seconds.
 test: $(STAMP)  ## Every test
-	$(BIN)/python -m pytest -n 3 --dist loadgroup
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 check: $(STAMP)  ## Style and types
 	$(BIN)/ruff check .
