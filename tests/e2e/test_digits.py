@@ -13,7 +13,6 @@ import pytest
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("nodes")
 def test_digits_reach_ninety_percent_within_a_minute(tmp_path: Path) -> None:
     """Of a processor's time: what else it has to do is not the newcomer's matter."""
     command = [

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from optuna.trial import TrialState
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
+pytestmark = pytest.mark.slow
 
 COMMAND = [str(Path(sys.executable).parent / "heterofl-ray"), "sweep"]
 FILE = """

@@ -23,7 +23,6 @@ from .watching import below, words_of
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("nodes"),
     pytest.mark.skipif(
         not can_make_namespaces(), reason="network namespaces cannot be made here (root, ip)"
     ),
