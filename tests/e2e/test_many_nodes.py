@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nodes")]
 
 REPOSITORY = Path(__file__).parents[2]
 JOB = "jobs/wikitext_dynamic.py"
-ROUNDS = 100
+ROUNDS = 50
 SETTINGS = {
     "rounds": ROUNDS,
     "evaluate_every": 0,
