@@ -53,6 +53,7 @@ def _session_folders(data_root: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HETEROFL_DATA_DIR", str(data_root))
         patch.setenv("HETEROFL_CACHE", str(data_root.parent / "cache"))
+        patch.setenv("HETEROFL_MLFLOW", "0")  # for runs that a module shares
         yield
 
 
