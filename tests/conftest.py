@@ -47,13 +47,15 @@ def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _session_folders(data_root: Path) -> Iterator[None]:
-    """No test writes to the user's cache. Set before all else: a Ray that tests share has it, too,
-    and its workers find the steps there that another process compiled."""
+def _session_settings(data_root: Path) -> Iterator[None]:
+    """No test writes to the user's cache, nor do the runs and Rays that tests share.
+
+    So workers of such a Ray find the steps that another process compiled.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HETEROFL_DATA_DIR", str(data_root))
         patch.setenv("HETEROFL_CACHE", str(data_root.parent / "cache"))
-        patch.setenv("HETEROFL_MLFLOW", "0")  # for runs that a module shares
+        patch.setenv("HETEROFL_MLFLOW", "0")
         yield
 
 

@@ -45,7 +45,7 @@ def start(cpus: int) -> None:
         os.environ.update({"RAY_worker_niceness": "0", STEPS_BACK_TO: str(LAST)})
     for setting, value in UNREAD.items():
         os.environ.setdefault(setting, value)
-    with copying_workers(), patiently(), _fewer_parts():
+    with copying_workers(), patiently(), fewer_parts():
         ray.init(
             address="local",
             num_cpus=cpus,
@@ -113,7 +113,7 @@ def patiently() -> Iterator[None]:
 
 
 @contextmanager
-def _fewer_parts() -> Iterator[None]:
+def fewer_parts() -> Iterator[None]:
     """Have Ray start nothing that a run on one machine has no use for.
 
     No autoscaler and no copier of logs: nothing grows here, and logs stay files. No dashboard, of

@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.execution import ray_backend
 from heterofl_ray.execution.backend import State
-from heterofl_ray.execution.own_ray import _fewer_parts, copying_workers, patiently
+from heterofl_ray.execution.own_ray import fewer_parts, copying_workers, patiently
 from heterofl_ray.execution.ray_backend import RayBackend
 from heterofl_ray.keeping import CHECKPOINTS
 from heterofl_ray.progress import Silent
@@ -140,5 +140,5 @@ def main(path: str, data_dir: str, what: str) -> None:
 
 
 if __name__ == "__main__":
-    with copying_workers(), patiently(), _fewer_parts():
+    with copying_workers(), patiently(), fewer_parts():
         main(*sys.argv[1:])
