@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.execution import ray_backend
 from heterofl_ray.execution.backend import State
-from heterofl_ray.execution.own_ray import fewer_parts, copying_workers, patiently
+from heterofl_ray.execution.own_ray import copying_workers, fewer_parts, patiently
 from heterofl_ray.execution.ray_backend import RayBackend
 from heterofl_ray.keeping import CHECKPOINTS
 from heterofl_ray.progress import Silent

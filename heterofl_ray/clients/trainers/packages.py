@@ -197,6 +197,7 @@ def _compile(traced: Traced, example: Example, found: str, folder: Path, threads
     }
     if not example.varying and torch.backends.cpu.get_cpu_capability() == "AVX512":
         settings["cpp.simdlen"] = 32 * VECTOR  # longer vectors would be half empty
+    library = path_of("native code", threads).with_suffix(".o")
     tensors = (*example.tensors, *(draw() for draw in traced.draws))
     free = [
         dict.fromkeys(example.varying.get(number, ()), torch.export.Dim.DYNAMIC)
@@ -205,7 +206,7 @@ def _compile(traced: Traced, example: Example, found: str, folder: Path, threads
     with (
         warnings.catch_warnings(),
         torch.no_grad(),
-        linked(traced.graph, found, folder) as native,
+        linked(traced.graph, found, library) as native,
         config.patch({**settings, **native}),
         library_backward(),
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -20,14 +21,18 @@ FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC")
 
 
 @contextmanager
-def linked(graph: torch.fx.GraphModule, compiler: str, folder: Path) -> Iterator[dict[str, Any]]:
-    """What to tell torch's compiler while it makes ``graph`` a package, in ``folder``."""
+def linked(graph: torch.fx.GraphModule, compiler: str, library: Path) -> Iterator[dict[str, Any]]:
+    """What to tell torch's compiler while it makes ``graph`` a package.
+
+    ``library`` is where our code is, or will be, as this machine runs it.
+    """
     if not any(_is_ours(node.target) for node in graph.graph.nodes):
         yield {}
         return
-    library = _build(compiler, folder)
+    if not library.exists():
+        _build(compiler, library)
     declarations = {operator: [function] for operator, function in CALLED.items()}
-    places = os.pathsep.join(filter(None, (str(folder), os.environ.get("LIBRARY_PATH"))))
+    places = os.pathsep.join(filter(None, (str(library.parent), os.environ.get("LIBRARY_PATH"))))
     with patch.dict(os.environ, LIBRARY_PATH=places):
         yield {
             "aot_inductor.custom_ops_to_c_shims": declarations,
@@ -39,14 +44,18 @@ def _is_ours(target: object) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target.namespace == NAMESPACE
 
 
-def _build(compiler: str, folder: Path) -> Path:
+def _build(compiler: str, library: Path) -> None:
+    """Whole or not at all; of several processes that come to it at once, the last one counts."""
     from torch.utils.cpp_extension import include_paths
 
-    library = folder / "convolution.o"
     includes = [f"-I{path}" for path in include_paths()]
-    with resources.as_file(resources.files(__package__) / SOURCE) as source:
-        command = [compiler, *FLAGS, *includes, "-c", str(source), "-o", str(library)]
+    with (
+        resources.as_file(resources.files(__package__) / SOURCE) as source,
+        tempfile.TemporaryDirectory(dir=library.parent, prefix="making-") as folder,
+    ):
+        made = Path(folder) / library.name
+        command = [compiler, *FLAGS, *includes, "-c", str(source), "-o", str(made)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{compiler} cannot compile {SOURCE}:\n{done.stderr[-2000:]}")
-    return library
+        if done.returncode:
+            raise RuntimeError(f"{compiler} cannot compile {SOURCE}:\n{done.stderr[-2000:]}")
+        made.replace(library)
