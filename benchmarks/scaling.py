@@ -16,7 +16,7 @@ ABOUT = "training rounds of MNIST on one worker against two"
 
 
 def measure(quick: bool) -> list[Figure]:
-    job, repeats = JOBS[0], 1 if quick else 5
+    job, repeats = JOBS[0], 1 if quick else 3
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         provide(job.data, root, share=10 if quick else 1)
