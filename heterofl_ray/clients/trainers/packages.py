@@ -197,7 +197,8 @@ def _compile(traced: Traced, example: Example, found: str, folder: Path, threads
     }
     if not example.varying and torch.backends.cpu.get_cpu_capability() == "AVX512":
         settings["cpp.simdlen"] = 32 * VECTOR  # longer vectors would be half empty
-    library = path_of("native code", threads).with_suffix(".o")
+    native_code = path_of("native code", threads)
+    library = native_code.with_name(f"lib{native_code.stem}.a")
     tensors = (*example.tensors, *(draw() for draw in traced.draws))
     free = [
         dict.fromkeys(example.varying.get(number, ()), torch.export.Dim.DYNAMIC)

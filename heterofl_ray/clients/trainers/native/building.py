@@ -24,7 +24,7 @@ FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC")
 def linked(graph: torch.fx.GraphModule, compiler: str, library: Path) -> Iterator[dict[str, Any]]:
     """What to tell torch's compiler while it makes ``graph`` a package.
 
-    ``library`` is where our code is, or will be, as this machine runs it.
+    ``library`` is where our code is, or will be, as this machine runs it: a lib….a of any name.
     """
     if not any(_is_ours(node.target) for node in graph.graph.nodes):
         yield {}
@@ -36,7 +36,7 @@ def linked(graph: torch.fx.GraphModule, compiler: str, library: Path) -> Iterato
     with patch.dict(os.environ, LIBRARY_PATH=places):
         yield {
             "aot_inductor.custom_ops_to_c_shims": declarations,
-            "aot_inductor.custom_op_libs": [f":{library.name}"],
+            "aot_inductor.custom_op_libs": [library.stem.removeprefix("lib")],
         }
 
 
@@ -53,9 +53,13 @@ def _build(compiler: str, library: Path) -> None:
         resources.as_file(resources.files(__package__) / SOURCE) as source,
         tempfile.TemporaryDirectory(dir=library.parent, prefix="making-") as folder,
     ):
-        made = Path(folder) / library.name
-        command = [compiler, *FLAGS, *includes, "-c", str(source), "-o", str(made)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{compiler} cannot compile {SOURCE}:\n{done.stderr[-2000:]}")
+        code, made = Path(folder) / "code.o", Path(folder) / library.name
+        _run(compiler, *FLAGS, *includes, "-c", str(source), "-o", str(code))
+        _run("ar", "rcs", str(made), str(code))
         made.replace(library)
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} cannot compile {SOURCE}:\n{done.stderr[-2000:]}")

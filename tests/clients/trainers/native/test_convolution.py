@@ -118,7 +118,7 @@ def test_a_compiler_that_cannot_says_why(tmp_path: Path) -> None:
     graph = torch.fx.symbolic_trace(lambda a, b: OPERATORS.convolve.default(a, b, 1, 0, 1, 1))
     with (
         pytest.raises(RuntimeError, match=r"cannot compile convolution\.cpp:\nno such option"),
-        building.linked(graph, str(broken), tmp_path / "native.o"),
+        building.linked(graph, str(broken), tmp_path / "libnative.a"),
     ):
         pass
     assert sorted(tmp_path.iterdir()) == [broken], "something was left behind"
@@ -126,13 +126,13 @@ def test_a_compiler_that_cannot_says_why(tmp_path: Path) -> None:
 
 def test_what_is_built_is_built_once(tmp_path: Path) -> None:
     graph = torch.fx.symbolic_trace(lambda a, b: OPERATORS.convolve.default(a, b, 1, 0, 1, 1))
-    (tmp_path / "native.o").touch()
-    with building.linked(graph, "no compiler", tmp_path / "native.o") as settings:
-        assert settings["aot_inductor.custom_op_libs"] == [":native.o"]
+    (tmp_path / "libnative.a").touch()
+    with building.linked(graph, "no compiler", tmp_path / "libnative.a") as settings:
+        assert settings["aot_inductor.custom_op_libs"] == ["native"]
         assert os.environ["LIBRARY_PATH"].split(os.pathsep)[0] == str(tmp_path)
 
 
 def test_steps_without_convolutions_are_linked_with_nothing(tmp_path: Path) -> None:
     graph = torch.fx.symbolic_trace(lambda a, b: a @ b)
-    with building.linked(graph, "no compiler", tmp_path / "native.o") as settings:
+    with building.linked(graph, "no compiler", tmp_path / "libnative.a") as settings:
         assert settings == {}
