@@ -25,7 +25,7 @@ FEW = 100
 
 
 def measure(quick: bool) -> list[Figure]:
-    population, repeats = (100_000, 2) if quick else (1_000_000, 3)
+    population, repeats = (100_000, 2) if quick else (1_000_000, 5)
     index = 8 * population + 8 * population  # per example and per client
     memory, time, alike = [], [], []
     with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,8 @@
 """The suite as a whole: its themes, what is shown of them and kept, and when it fails.
 
-Full runs take about a quarter of an hour on two cores, ``--quick`` about two minutes: smaller
-jobs, one repeat, bounds judged only where they are for such jobs too. What is not about speed, or
-takes minutes of its own, is run when it is named.
+Full runs took 22 minutes on two cores of a busy machine, 4 of them to compile; ``--quick`` takes
+about two: smaller jobs, one repeat, bounds judged only where they are for such jobs too. What is
+not about speed, or takes minutes of its own, is run when it is named.
 """
 
 from __future__ import annotations
