@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from heterofl_ray.clients.losses import Objective
 from heterofl_ray.clients.trainers import packages
 from heterofl_ray.clients.trainers.base import Batch, mean_loss
+from heterofl_ray.clients.trainers.convolutions import laid_out
 from heterofl_ray.clients.trainers.step import Step, TapedStep
 from heterofl_ray.setting_groups import OptimizerConfig
 
@@ -42,7 +43,8 @@ class CompiledTrainer:
     ) -> float:
         model.train()
         step = self._step(model, objective)
-        parameters = [parameter.detach() for parameter in model.parameters()]
+        own = [parameter.detach() for parameter in model.parameters()]
+        parameters = [laid_out(parameter) for parameter in own]
         momenta = step.start(parameters)
         rate = parameters[0].new_tensor(lr)
         state = [*parameters, *momenta, rate]
@@ -57,6 +59,8 @@ class CompiledTrainer:
                 loss = step(parameters, momenta, inputs, targets, rate, objective.client)
             losses.append(loss)
             sizes.append(targets.numel())
+        for parameter, trained in zip(own, parameters, strict=True):
+            parameter.copy_(trained)
         return mean_loss(losses, sizes)
 
     def prepare(self, model: nn.Module, objective: Objective) -> None:
@@ -105,7 +109,7 @@ class CompiledTrainer:
             return step(parameters, momenta, inputs, targets, rate, rest[0] if rest else None)
 
         parameters = [
-            torch.zeros(self._shape(name, parameter), dtype=parameter.dtype)
+            laid_out(torch.zeros(self._shape(name, parameter), dtype=parameter.dtype))
             for name, parameter in model.named_parameters()
         ]
         changed = [*parameters, *step.start(parameters)]

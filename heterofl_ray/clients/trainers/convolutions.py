@@ -111,7 +111,7 @@ def backward(
         d_x = found.permute(0, 3, 1, 2)
     if wanted[1]:
         d_kernel = windows.kernel_slopes(images, slopes)
-        d_weight = d_kernel.permute(3, 2, 0, 1).contiguous()
+        d_weight = d_kernel.permute(3, 2, 0, 1)
     if wanted[2]:
         d_bias = slopes.flatten(0, 2).sum(0)
     return d_x, d_weight, d_bias
@@ -147,6 +147,14 @@ def pixels(x: Tensor) -> Tensor:
 def as_kernel(weight: Tensor) -> Tensor:
     """[K, K, in, out] of [out, in, K, K]."""
     return weight.permute(2, 3, 1, 0)
+
+
+def laid_out(weight: Tensor) -> Tensor:
+    """A convolution's weight with its numbers in the order in which native code reads them.
+
+    The same tensor otherwise. A step that has them so neither sorts them nor their gradients.
+    """
+    return as_kernel(weight).contiguous().permute(3, 2, 0, 1) if weight.dim() == 4 else weight
 
 
 def onward(x: Tensor, weight: Tensor, stride: int, pad: int) -> Windows:

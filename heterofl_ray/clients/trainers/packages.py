@@ -1,7 +1,8 @@
 """Compiled training steps, kept on disk: made once per machine, loaded in milliseconds after that.
 
 A package is native code, made ahead of time by torch's own compiler, for one recipe: a model's
-shape, a batch's shape, the optimiser's settings and the kind of machine.
+shape, a batch's shape, the optimiser's settings and the kind of machine. Beside it lies a note of
+what is to be drawn before it runs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import platform
 import shutil
 import tempfile
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,17 +28,17 @@ from torch import Tensor, nn
 
 from heterofl_ray.clients.trainers.convolutions import BY_NATIVE_CODE
 from heterofl_ray.clients.trainers.dropout import DRAWN, Draw, drawn_before, from_text, to_text
-from heterofl_ray.clients.trainers.lanes import IN_LANES, VECTOR
+from heterofl_ray.clients.trainers.lanes import IN_LANES
 from heterofl_ray.clients.trainers.native.building import linked
 from heterofl_ray.clients.trainers.norms import WORKED_OUT_ONCE
 from heterofl_ray.clients.trainers.pooling import COMPARED, library_backward
 from heterofl_ray.clients.trainers.sums import IN_STAGES
+from heterofl_ray.clients.trainers.vectors import taken_at_its_word
 from heterofl_ray.errors import ConfigError
 from heterofl_ray.private_folders import make_private
 
 Flat = Callable[..., Tensor]
 Run = Callable[[list[Tensor]], list[Tensor]]
-_DRAWS = "draws"
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,18 @@ class Traced:
 
 
 def load(path: Path) -> Run:
-    """The compiled function; loading it imports nothing of the compiler."""
-    loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)
-    run: Run = loader.boxed_run
-    draws = from_text(loader.get_metadata()[_DRAWS])
+    """The compiled function; loading it imports nothing of the compiler.
+
+    It stays where it lies, so that all workers of a machine share its memory. (Torch's own packages
+    are unpacked by each process, into folders that a killed one leaves behind.)
+    """
+    run: Run = torch._C._aoti.AOTIModelContainerRunnerCpu(str(path), 1).run
+    draws = from_text(_note(path).read_text(encoding="utf-8"))
     return (lambda tensors: run([*tensors, *(draw() for draw in draws)])) if draws else run
+
+
+def _note(path: Path) -> Path:
+    return path.with_suffix(".draws")
 
 
 def place() -> Path:
@@ -95,7 +104,7 @@ def path_of(recipe: str, threads: int) -> Path:
         f"{platform.python_implementation()} threads={threads}"
     )
     name = hashlib.sha256(f"{machine}\n{_sources()}\n{recipe}".encode()).hexdigest()
-    return place() / f"{name[:32]}.pt2"
+    return place() / f"{name[:32]}.so"
 
 
 @cache
@@ -131,8 +140,10 @@ def make(function: Flat, example: Example, path: Path, threads: int) -> None:
         if path.exists():
             return
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="making-") as folder:
-            package = _compile(trace(function, example), example, found, Path(folder), threads)
-            package.replace(path)
+            traced = trace(function, example)
+            code = _compile(traced, example, found, Path(folder), threads)
+            _note(path).write_text(to_text(traced.draws), encoding="utf-8")
+            code.replace(path)  # at last: where it lies, all is there
 
 
 def trace(function: Flat, example: Example) -> Traced:
@@ -193,10 +204,7 @@ def _compile(traced: Traced, example: Example, found: str, folder: Path, threads
     settings: dict[str, Any] = {
         "cpp.threads": threads,
         "aot_inductor.compile_wrapper_opt_level": "O0",  # it only calls the kernels: 5 s, not 30
-        "aot_inductor.metadata": {_DRAWS: to_text(traced.draws)},
     }
-    if not example.varying and torch.backends.cpu.get_cpu_capability() == "AVX512":
-        settings["cpp.simdlen"] = 32 * VECTOR  # longer vectors would be half empty
     native_code = path_of("native code", threads)
     library = native_code.with_name(f"lib{native_code.stem}.a")
     tensors = (*example.tensors, *(draw() for draw in traced.draws))
@@ -208,15 +216,20 @@ def _compile(traced: Traced, example: Example, found: str, folder: Path, threads
         warnings.catch_warnings(),
         torch.no_grad(),
         linked(traced.graph, found, library) as native,
-        config.patch({**settings, **native}),
+        taken_at_its_word(images=not example.varying) as vectors,
+        config.patch({**settings, **native, **vectors}),
         library_backward(),
     ):
         warnings.simplefilter("ignore")  # about the compiler's own use of torch
         program = torch.export.export(
             _Module(traced.graph), tensors, dynamic_shapes={"tensors": tuple(free)}, strict=False
         )
-        made = aoti_compile_and_package(program, package_path=str(folder / "step.pt2"))
-    return Path(made)
+        package = aoti_compile_and_package(program, package_path=str(folder / "step.pt2"))
+    code = folder / "step.so"
+    with zipfile.ZipFile(package) as files:
+        (name,) = [name for name in files.namelist() if name.endswith(".so")]
+        code.write_bytes(files.read(name))
+    return code
 
 
 @contextmanager

@@ -90,7 +90,7 @@ def test_without_a_compiler_the_rule_warns_and_a_wish_is_refused(
     assert choices(digits, data_root) == ["channels_last"] * 2
     assert "no C++ compiler" in caplog.text
     with pytest.raises(ConfigError, match=r"execution\.trainer.*C\+\+ compiler"):
-        packages.make(lambda: None, [], tmp_path / "x.pt2", 1)  # type: ignore[arg-type,return-value]
+        packages.make(lambda: None, [], tmp_path / "x.so", 1)  # type: ignore[arg-type,return-value]
 
 
 def test_levels_may_have_trainers_of_their_own(digits: ExperimentConfig, data_root: Path) -> None:

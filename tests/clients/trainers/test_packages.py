@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from heterofl_ray.clients.trainers import packages
 from heterofl_ray.errors import ConfigError
@@ -63,3 +64,29 @@ def test_one_that_is_made_is_its_owners_alone(steps: Path) -> None:
         os.umask(before)
     assert stat.S_IMODE(steps.stat().st_mode) == 0o700
     assert packages.path_of("recipe", 1).parent == steps  # a second time, too
+
+
+@pytest.mark.slow
+def test_nothing_is_tried_before_nor_left_behind_and_what_is_drawn_is_kept(
+    steps: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No code for kinds of vectors, to see if it runs; no folder for each process that loads."""
+    from torch._inductor import cpu_vec_isa
+
+    cpu_vec_isa.valid_vec_isa_list.cache_clear()
+    tried: list[object] = []
+    monkeypatch.setattr(cpu_vec_isa.VecISA, "check_build", lambda *isa: tried.append(isa))
+    x = torch.randn(6, 9)
+    example, path = packages.Example([x]), packages.path_of("dropout", 1)
+    packages.make(lambda x: torch.nn.functional.dropout(x, 0.5), example, path, threads=1)
+    assert not tried
+    assert cpu_vec_isa.valid_vec_isa_list(), "this machine has no vectors"
+
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    torch.manual_seed(1)
+    (found,) = packages.load(path)([x])
+    torch.manual_seed(1)
+    torch.testing.assert_close(found, torch.nn.functional.dropout(x, 0.5))
+    assert not [*temporary.iterdir()]

@@ -170,50 +170,98 @@ struct Padded {
   }
 };
 
+// The rows of the left matrix: windows, or several neighbours as one wider window, until their
+// outputs fill a vector. Its kernel has the windows' own at several places, and zeros beside it; so
+// it costs some products with zero, but none with half of a vector.
+struct Rows {
+  int64_t together, outputs, count, step, taps, columns, apart;
+
+  Rows(int64_t outputs, int64_t lanes, const Windows& windows) : outputs(outputs) {
+    const int64_t filling = lanes % outputs == 0 ? lanes / outputs : 1;
+    const bool pays = windows.kernel > windows.stride && windows.across % filling == 0;
+    together = pays ? filling : 1;
+    apart = windows.stride * windows.channels;
+    count = windows.across / together;
+    step = together * apart;
+    taps = windows.taps() + (together - 1) * apart;
+    columns = together * outputs;
+  }
+
+  // Visits each number of the narrow kernel at each of its places: visit(narrow, wide).
+  template <typename Visit>
+  void for_places(const Windows& windows, Visit visit) const {
+    for (int64_t y = 0; y < windows.kernel; ++y)
+      for (int64_t which = 0; which < together; ++which)
+        for (int64_t tap = 0; tap < windows.taps(); ++tap) {
+          const int64_t narrow = (y * windows.taps() + tap) * outputs;
+          const int64_t wide = (y * taps + which * apart + tap) * columns + which * outputs;
+          for (int64_t output = 0; output < outputs; ++output) visit(narrow + output, wide + output);
+        }
+  }
+};
+
 template <typename T>
-void convolve(const T* pixels, const T* kernel, T* out, int64_t columns, const Windows& windows) {
+void convolve(const T* pixels, const T* kernel, T* out, int64_t outputs, const Windows& windows) {
   const Padded<T> padded(pixels, windows);
-  for_strips<T>(columns, windows.across, [&](auto run, int64_t column) {
-    for (int64_t row = 0; row < windows.images * windows.down; ++row) {
-      const int64_t image = row / windows.down, y = row % windows.down;
+  const Rows rows(outputs, VECTOR_BYTES / sizeof(T), windows);
+  std::vector<T> wide;
+  if (rows.together > 1) {
+    wide.resize(windows.kernel * rows.taps * rows.columns);
+    rows.for_places(windows, [&](int64_t from, int64_t to) { wide[to] = kernel[from]; });
+    kernel = wide.data();
+  }
+  for_strips<T>(rows.columns, rows.count, [&](auto run, int64_t column) {
+    for (int64_t line = 0; line < windows.images * windows.down; ++line) {
+      const int64_t image = line / windows.down, y = line % windows.down;
       Product<T> product;
       product.left = padded.start + image * padded.image + y * windows.stride * padded.line;
-      product.step = windows.stride * windows.channels;
+      product.step = rows.step;
       product.right = kernel + column;
-      product.out = out + row * windows.across * columns + column;
-      product.out_step = columns;
+      product.out = out + line * rows.count * rows.columns + column;
+      product.out_step = rows.columns;
       product.add = false;
       product.outer = {1, 0, 0};
-      product.middle = {windows.kernel, padded.line, windows.taps() * columns};
-      product.inner = {windows.taps(), 1, columns};
-      run(windows.across, product);
+      product.middle = {windows.kernel, padded.line, rows.taps * rows.columns};
+      product.inner = {rows.taps, 1, rows.columns};
+      run(rows.count, product);
     }
   });
 }
 
 template <typename T>
-void kernel_slopes(const T* pixels, const T* slopes, T* out, int64_t columns,
+void kernel_slopes(const T* pixels, const T* slopes, T* out, int64_t outputs,
                    const Windows& windows) {
   const Padded<T> padded(pixels, windows);
-  const int64_t result = windows.down * windows.across * columns;
+  const Rows rows(outputs, VECTOR_BYTES / sizeof(T), windows);
+  std::vector<T> wide;
+  T* sums = out;
+  if (rows.together > 1) {
+    wide.resize(windows.kernel * rows.taps * rows.columns);
+    sums = wide.data();
+  }
+  const int64_t result = windows.down * windows.across * outputs;
   const int64_t bytes = (padded.image + result) * sizeof(T);
   const int64_t at_once = std::max<int64_t>(1, AT_HAND_BYTES / bytes);
   for (int64_t first = 0; first < windows.images; first += at_once)
-    for_strips<T>(columns, windows.taps(), [&](auto run, int64_t column) {
+    for_strips<T>(rows.columns, rows.taps, [&](auto run, int64_t column) {
       for (int64_t y = 0; y < windows.kernel; ++y) {
         Product<T> product;
         product.left = padded.start + first * padded.image + y * padded.line;
         product.step = 1;
         product.right = slopes + first * result + column;
-        product.out = out + y * windows.taps() * columns + column;
-        product.out_step = columns;
+        product.out = sums + y * rows.taps * rows.columns + column;
+        product.out_step = rows.columns;
         product.add = first > 0;
         product.outer = {std::min(at_once, windows.images - first), padded.image, result};
-        product.middle = {windows.down, windows.stride * padded.line, windows.across * columns};
-        product.inner = {windows.across, windows.stride * windows.channels, columns};
-        run(windows.taps(), product);
+        product.middle = {windows.down, windows.stride * padded.line, windows.across * outputs};
+        product.inner = {rows.count, rows.step, rows.columns};
+        run(rows.taps, product);
       }
     });
+  if (rows.together > 1) {
+    std::fill(out, out + windows.kernel * windows.taps() * outputs, T(0));
+    rows.for_places(windows, [&](int64_t to, int64_t from) { out[to] += sums[from]; });
+  }
 }
 
 // ---- how torch's compiler calls it --------------------------------------------------------

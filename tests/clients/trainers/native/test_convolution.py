@@ -55,8 +55,14 @@ SMALL = [
     case(2, 7, 26, 1, 17, 1, 2, 0),  # one pixel with a stride; two vectors, two blocks of rows
     (2, 3, 3, 4, 8, 2, 1, 0, 3, 3),  # windows that go beyond an image on one side alone
     (1, 3, 4, 4, 9, 2, 1, 1, 4, 5),
+    case(2, 5, 8, 3, 4, 3, 1, 1),  # two windows together fill a vector of floats
+    case(2, 6, 8, 2, 2, 3, 2, 1),  # four of them with a stride; of doubles two
+    case(1, 4, 16, 2, 1, 2, 1, 1),  # one window more than go together
+    case(1, 4, 17, 2, 1, 2, 1, 0),  # eight, and four
+    case(3, 4, 8, 3, 4, 2, 2, 0),  # which share no pixel, so nothing would be gained
 ]
 USUAL = [
+    case(10, 32, 32, 4, 4, 3, 1, 1),
     case(10, 32, 32, 8, 8, 3, 1, 1),
     case(10, 16, 16, 16, 32, 3, 2, 1),
     case(10, 4, 4, 64, 64, 3, 1, 1),
@@ -97,7 +103,7 @@ def test_they_are_the_sums_they_stand_for(tmp_path: Path) -> None:
             [dtype for dtype in dtypes for _ in range(len(cases) // 2)], cases, strict=True
         )
     ]
-    found = compiled(cases, tensors, tmp_path / "all.pt2")
+    found = compiled(cases, tensors, tmp_path / "all.so")
     for number, (shape, (images, kernel, slopes)) in enumerate(zip(cases, tensors, strict=True)):
         near = CLOSE[images.dtype]
         close = partial(torch.testing.assert_close, rtol=near, atol=100 * near)
