@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -58,10 +57,8 @@ def needs_calibration(model: nn.Module) -> bool:
     return bool(_norms(model))
 
 
-class Contribution(Protocol):
-    """What one batch adds to the sums: all layers' means, then all their seconds."""
-
-    def __call__(self, model: nn.Module, inputs: Tensor, pooled: bool) -> Tensor: ...
+Contribution = Callable[[Tensor], Tensor]
+"""What one batch adds to the sums: all layers' means, then all their seconds."""
 
 
 @torch.no_grad()
@@ -71,11 +68,14 @@ def gather_moments(
     pooled: bool = False,
     contribute: Contribution | None = None,
 ) -> Moments:
-    """Run ``batches`` through the model in training mode and note what its norm layers see."""
+    """Run ``batches`` through the model in training mode and note what its norm layers see.
+
+    ``contribute`` is another way to what `contribution` gives.
+    """
     model.train()
     weight, total = 0, torch.zeros((), dtype=torch.float64)
     for inputs in batches:
-        total = total + (contribute or contribution)(model, inputs, pooled)
+        total = total + (contribute(inputs) if contribute else contribution(model, inputs, pooled))
         weight += len(inputs) if pooled else 1
     if not weight:
         return Moments(pooled)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from heterofl_ray.clients.calibration import contribution
+from heterofl_ray.clients.calibration import Contribution, contribution
 from heterofl_ray.clients.trainers import packages
 from heterofl_ray.clients.trainers.choice import chosen
+from heterofl_ray.clients.trainers.convolutions import laid_out
 from heterofl_ray.clients.workbench import Workbench
 from heterofl_ray.mixes import Level
 from heterofl_ray.models import registry
@@ -28,12 +29,19 @@ class CompiledMoments:
 
     run: Callable[[list[Tensor]], list[Tensor]]
     batch: tuple[int, ...]
+    pooled: bool
 
-    def __call__(self, model: nn.Module, inputs: Tensor, pooled: bool) -> Tensor:
-        if tuple(inputs.shape) != self.batch:
-            return contribution(model, inputs, pooled)
-        (moments,) = self.run([*(p.detach() for p in model.parameters()), inputs.contiguous()])
-        return moments
+    def of(self, model: nn.Module) -> Contribution:
+        """With the parameters that the model has now."""
+        parameters = [laid_out(parameter.detach()) for parameter in model.parameters()]
+
+        def contribute(inputs: Tensor) -> Tensor:
+            if tuple(inputs.shape) != self.batch:
+                return contribution(model, inputs, self.pooled)
+            (moments,) = self.run([*parameters, inputs.contiguous()])
+            return moments
+
+        return contribute
 
 
 def is_pooled(bench: Workbench) -> bool:
@@ -55,7 +63,7 @@ def compiled_moments(bench: Workbench, level: Level) -> CompiledMoments | None:
         return None
     pooled, model = is_pooled(bench), bench.model(level)
     batch = (calibration_batch(bench, level), *bench.data.input_shape)
-    parameters = [torch.zeros(p.shape, dtype=p.dtype) for p in model.parameters()]
+    parameters = [laid_out(torch.zeros(p.shape, dtype=p.dtype)) for p in model.parameters()]
     example = packages.Example([*parameters, torch.zeros(batch, dtype=parameters[0].dtype)])
     names = [name for name, _ in model.named_parameters()]
 
@@ -68,11 +76,12 @@ def compiled_moments(bench: Workbench, level: Level) -> CompiledMoments | None:
         return contribution(model, tensors[-1], pooled, forward)
 
     spec = bench.spec.at(level)
-    recipe = f"moments {pooled} {batch} {spec} at {level.rate} of {bench.config.levels}"
+    largest = bench.config.levels.largest
+    recipe = f"moments {pooled} {batch} {spec} at {level.rate} of {largest.rate}"
     if not isinstance(registry.family(bench.config.model).factory, str):
         # a user's model is known by what it computes
         recipe += packages.trace(flat, example).graph.code
     path = packages.path_of(recipe, bench.config.execution.threads)
     if not path.exists():
         packages.make(flat, example, path, bench.config.execution.threads)
-    return CompiledMoments(packages.load(path), batch)
+    return CompiledMoments(packages.load(path), batch, pooled)

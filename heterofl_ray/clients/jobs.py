@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from heterofl_ray.clients.attacks import tampered
-from heterofl_ray.clients.calibration import Moments, gather_moments, put_statistics
+from heterofl_ray.clients.calibration import (
+    Moments,
+    gather_moments,
+    needs_calibration,
+    put_statistics,
+)
 from heterofl_ray.clients.compiled_moments import (
+    CompiledMoments,
     calibration_batch,
     compiled_moments,
     is_pooled,
@@ -209,12 +215,13 @@ class CalibrateJob:
         size, pooled = calibration_batch(bench, self.level), is_pooled(bench)
         batches = bench.data.held_batches(self.start, self.stop, size, bench.device)
         images = (images for images, _ in batches)
-        compiled = bench.keep(f"moments {self.level}", compiled_moments, self.level)
+        compiled = kept_moments(bench, self.level)
         if compiled is None:
             model = _model(bench, self.level, parameters)
             return gather_moments(model, map(_laid_out, images), pooled)
-        assign(bench.model(self.level), parameters)
-        return gather_moments(bench.model(self.level), images, pooled, compiled)
+        model = bench.model(self.level)
+        assign(model, parameters)
+        return gather_moments(model, images, pooled, compiled.of(model))
 
 
 @dataclass(frozen=True)
@@ -262,6 +269,27 @@ class EvaluateJob:
                     scores["local"] = scores.get("local", Score()) + _score(bench, logits, targets)
             place = stop
         return scores
+
+
+def preparations(bench: Workbench) -> list[Callable[[], object]]:
+    """What makes a worker ready for its jobs: every level's trainer, and the statistics of tests.
+
+    In any order. Each may take the compiler a minute, once on a machine.
+    """
+    levels = bench.config.levels
+    tasks: list[Callable[[], object]] = [partial(_prepare, bench, level) for level in levels.levels]
+    if needs_calibration(bench.model(levels.largest)):
+        tasks.append(partial(kept_moments, bench, levels.largest))
+    return tasks
+
+
+def _prepare(bench: Workbench, level: Level) -> None:
+    bench.trainer(level).prepare(bench.model(level), bench.example_objective())
+
+
+def kept_moments(bench: Workbench, level: Level) -> CompiledMoments | None:
+    """A level's, made when they are first asked for."""
+    return bench.keep(f"moments {level}", compiled_moments, level)
 
 
 def _score(bench: Workbench, logits: Tensor, targets: Tensor) -> Score:

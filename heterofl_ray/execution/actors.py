@@ -15,7 +15,7 @@ from torch import Tensor
 
 from heterofl_ray.clients.calibration import Moments, pooled
 from heterofl_ray.clients.group_sum import GroupUpdate
-from heterofl_ray.clients.jobs import CalibrateJob, EvaluateJob, TrainJob
+from heterofl_ray.clients.jobs import CalibrateJob, EvaluateJob, TrainJob, preparations
 from heterofl_ray.clients.private import ClientTestJob
 from heterofl_ray.clients.scoring import Score
 from heterofl_ray.clients.workbench import Workbench, resolve_device
@@ -109,13 +109,10 @@ class Worker:
         return Place.here(self._bench.device)
 
     def prepare(self, turn: int) -> None:
-        """Have every level's trainer ready. Workers of different turns begin with other levels."""
-        levels = self._bench.config.levels.levels
-        for index in range(len(levels)):
-            level = levels[(turn + index) % len(levels)]
-            self._bench.trainer(level).prepare(
-                self._bench.model(level), self._bench.example_objective()
-            )
+        """Have all ready that jobs need. Workers of different turns begin with different things."""
+        tasks = preparations(self._bench)
+        for index in range(len(tasks)):
+            tasks[(turn + index) % len(tasks)]()
 
     def train(self, job: TrainJob, *inputs: Parameters) -> tuple[Any, ...]:
         """The reports, then one update for each server, then what clients keep.

@@ -43,21 +43,20 @@ class Windows:
     """Windows in a column, and in a row."""
 
     def are_few(self, weight: Tensor) -> bool:
-        """Whether this is worth it for them."""
-        return self.images * self.down * self.across * weight.numel() <= MOST_PRODUCTS
+        """Whether this is worth it for them. (None at all is not for native code.)"""
+        products = self.images * self.down * self.across * weight.numel()
+        return 0 < products <= MOST_PRODUCTS
 
     def convolve(self, images: Tensor, kernel: Tensor) -> Tensor:
         """[images, rows, columns, out], with a kernel of [K, K, in, out]."""
-        laid_out = images.contiguous(), kernel.contiguous()
-        found: Tensor = OPERATORS.convolve(
-            *laid_out, self.stride, self.before, self.down, self.across
-        )
+        given = images.contiguous(), kernel.contiguous()
+        found: Tensor = OPERATORS.convolve(*given, self.stride, self.before, self.down, self.across)
         return found
 
     def kernel_slopes(self, images: Tensor, slopes: Tensor) -> Tensor:
         """[K, K, in, out], from the gradient of what the windows gave."""
-        laid_out = images.contiguous(), slopes.contiguous()
-        found: Tensor = OPERATORS.kernel_slopes(*laid_out, self.kernel, self.stride, self.before)
+        given = images.contiguous(), slopes.contiguous()
+        found: Tensor = OPERATORS.kernel_slopes(*given, self.kernel, self.stride, self.before)
         return found
 
 

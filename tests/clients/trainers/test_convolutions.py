@@ -90,11 +90,11 @@ def test_other_convolutions_stay_with_the_library(
     assert convolutions.backward(x, x, weight, None, *how, wanted) is NotImplemented
 
 
-def test_large_ones_stay_with_the_library() -> None:
+def test_large_ones_and_none_at_all_stay_with_the_library() -> None:
     how = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
     side, weight = 64, torch.randn(16, 16, 3, 3)
     most = convolutions.MOST_PRODUCTS // (weight.numel() * side**2)
-    for images, ours in ((most, True), (most + 1, False)):
+    for images, ours in ((most, True), (most + 1, False), (0, False)):
         x = torch.zeros(images, 16, side, side)
         answers = (
             convolutions.forward(x, weight, None, *how),

@@ -42,7 +42,8 @@ struct Walk {
   int64_t count, left, right;
 };
 
-// out[p][q] = the sum of left[p * step] * right[q], over all places of the walks.
+// out[p][q] = the sum of left[p * step] * right[q], over all places of the walks, of which each has
+// at least one.
 template <typename T>
 struct Product {
   const T* left;
@@ -57,23 +58,28 @@ struct Product {
 template <typename T, int LANES, int Q, int P>
 void block(const Product<T>& product) {
   typedef typename Vector<T, LANES>::type V;
-  const int64_t step = product.step;
+  const int64_t step = product.step, out_step = product.out_step;
   const Walk outer = product.outer, middle = product.middle, inner = product.inner;
+  T* const out = product.out;
   V sums[P][Q];
   for (int p = 0; p < P; ++p)
     for (int q = 0; q < Q; ++q)
-      sums[p][q] = product.add ? *(const V*)(product.out + p * product.out_step + q * LANES) : V{};
-  for (int64_t i = 0; i < outer.count; ++i) {
-    const T* left = product.left + i * outer.left;
-    const T* right = product.right + i * outer.right;
-    for (int64_t j = 0; j < middle.count; ++j, left += middle.left, right += middle.right) {
+      sums[p][q] = product.add ? *(const V*)(out + p * out_step + q * LANES) : V{};
+  // No walk is empty: loops that might never be entered would have two registers for each sum.
+  const T *left = product.left, *right = product.right;
+  int64_t i = outer.count;
+  do {
+    const T *line = left, *lines = right;
+    int64_t j = middle.count;
+    do {
       // Three rows for each pointer: an address has room for a step, or two. The empty assembler
       // keeps the compiler from having a pointer for each row.
       constexpr int HEADS = (P + 2) / 3;
       const T* heads[HEADS];
-      for (int h = 0; h < HEADS; ++h) heads[h] = left + 3 * h * step;
-      const T* row = right;
-      for (int64_t k = 0; k < inner.count; ++k, row += inner.right) {
+      for (int h = 0; h < HEADS; ++h) heads[h] = line + 3 * h * step;
+      const T* row = lines;
+      int64_t k = inner.count;
+      do {
         V vectors[Q];
         for (int q = 0; q < Q; ++q) vectors[q] = *(const V*)(row + q * LANES);
         for (int p = 0; p < P; ++p) {
@@ -84,11 +90,14 @@ void block(const Product<T>& product) {
           heads[h] += inner.left;
           asm("" : "+r"(heads[h]));
         }
-      }
-    }
-  }
+        row += inner.right;
+      } while (--k > 0);
+      line += middle.left, lines += middle.right;
+    } while (--j > 0);
+    left += outer.left, right += outer.right;
+  } while (--i > 0);
   for (int p = 0; p < P; ++p)
-    for (int q = 0; q < Q; ++q) *(V*)(product.out + p * product.out_step + q * LANES) = sums[p][q];
+    for (int q = 0; q < Q; ++q) *(V*)(out + p * out_step + q * LANES) = sums[p][q];
 }
 
 template <typename T, int LANES, int Q, int P>
