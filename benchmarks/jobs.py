@@ -19,6 +19,8 @@ from heterofl_ray.data.text import TextClients
 from heterofl_ray.parameter_server import ParameterServer
 
 CPU = torch.device("cpu")
+FEW_ROUNDS = 2
+"""Of a quick job: so few that no level is compiled for it, which takes the compiler a minute."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ FEW = 100
 
 
 def measure(quick: bool) -> list[Figure]:
-    population, repeats = (100_000, 2) if quick else (1_000_000, 5)
+    population, repeats = (100_000, 1) if quick else (1_000_000, 5)
     index = 8 * population + 8 * population  # per example and per client
     memory, time, alike = [], [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -45,7 +45,8 @@ def measure(quick: bool) -> list[Figure]:
             about="resident memory beyond that with 100 clients over the same data / the index: "
             "8 bytes per example and 8 per client (runs differ by about 1 MB anyhow)",
             values=tuple(memory),
-            at_most=1,
+            at_most=None if quick else 1,  # that megabyte is most of a small index
+            less_is_better=True,
         ),
         Figure(
             name="population-time",

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.data import provide
-from benchmarks.jobs import JOBS
+from benchmarks.jobs import FEW_ROUNDS, JOBS
 from benchmarks.measure import Figure, seconds
 from benchmarks.pool import pool
 
@@ -20,8 +20,11 @@ def measure(quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         provide(job.data, root, share=10 if quick else 1)
+        rounds = FEW_ROUNDS if quick else job.rounds
         one, two = (
-            job.config(execution={"workers": workers, "backend": "ray", "address": "auto"})
+            job.config(
+                rounds=rounds, execution={"workers": workers, "backend": "ray", "address": "auto"}
+            )
             for workers in (1, 2)
         )
         with pool(one, root) as (alone, _), pool(two, root) as (together, _):

@@ -1,8 +1,9 @@
 """The suite as a whole: its themes, what is shown of them and kept, and when it fails.
 
-Full runs took 22 minutes on two cores of a busy machine, 4 of them to compile; ``--quick`` takes
-about two: smaller jobs, one repeat, bounds judged only where they are for such jobs too. What is
-not about speed, or takes minutes of its own, is run when it is named.
+A full run takes about ten minutes on two quiet cores, two of them to compile, and up to half as
+long again on busy ones; ``--quick`` takes one and a half: smaller jobs, which nothing is compiled
+for, one repeat, bounds judged only where they are for such jobs too. What is not about speed, or
+takes minutes of its own, is run when it is named.
 """
 
 from __future__ import annotations
@@ -54,6 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
         os.environ["HETEROFL_DATA_DIR"] = str(Path(arguments.data_dir).absolute())
     _let_processes_find_us()
     before = read()
+    if arguments.quick:
+        _say(
+            "quick: jobs are too small to be compiled for, so their ratios are lower than full ones'"
+        )
     figures: list[Figure] = []
     with ExitStack() as stack:
         for name in names:

@@ -10,8 +10,8 @@ RATE = 0.125
 STATISTICS_BATCH, TEST_BATCH = 100, 500
 
 
-def settings() -> dict[str, Any]:
-    """The simulator's; as many rounds as the paper has, of which the suite runs a few."""
+def settings(rounds: int) -> dict[str, Any]:
+    """The simulator's, for a run of so many rounds."""
     return {
         "data": "mnist",
         "model": "conv",
@@ -21,7 +21,7 @@ def settings() -> dict[str, Any]:
         "local_epochs": EPOCHS,
         "batch_size": BATCH,
         "lr": LR,
-        "rounds": 200,
+        "rounds": rounds,
         "evaluate_every": 1,
         "execution": {"workers": 2, "backend": "ray", "address": "local"},
     }

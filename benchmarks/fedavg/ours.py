@@ -1,5 +1,6 @@
-"""``python -m benchmarks.fedavg.ours DATA_ROOT ROUNDS``: the job on a Ray pool; prints JSON.
+"""``python -m benchmarks.fedavg.ours DATA_ROOT ROUNDS OF``: the job on a Ray pool; prints JSON.
 
+The first ROUNDS of a run of OF rounds, on which it depends whether steps are compiled.
 Starts as ``heterofl-ray run`` does: Ray first, with torch imported beside it.
 """
 
@@ -16,8 +17,8 @@ from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.execution.cluster import connect_early
 
 
-def main(root: Path, rounds: int) -> None:
-    config = ExperimentConfig.from_dict(settings())
+def main(root: Path, rounds: int, of: int) -> None:
+    config = ExperimentConfig.from_dict(settings(of))
     connect_early(config)
 
     from heterofl_ray.execution import ray_pool
@@ -46,4 +47,4 @@ def main(root: Path, rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -19,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="themes; the suite when none is named"
     )
-    parser.add_argument("--quick", action="store_true", help="small jobs, one repeat, few bounds")
+    parser.add_argument(
+        "--quick", action="store_true", help="small jobs, one repeat, nothing compiled, few bounds"
+    )
     parser.add_argument(
         "--record", action="store_true", help="keep the results in benchmarks/results"
     )
