@@ -56,9 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     _let_processes_find_us()
     before = read()
     if arguments.quick:
-        _say(
-            "quick: jobs are too small to be compiled for, so their ratios are lower than full ones'"
-        )
+        _say("quick: jobs too small to be compiled for; the ratios of full ones are higher")
     figures: list[Figure] = []
     with ExitStack() as stack:
         for name in names:

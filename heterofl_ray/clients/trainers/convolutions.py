@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from heterofl_ray.clients.trainers.native.operators import OPERATORS
 
@@ -183,15 +182,19 @@ def turned(weight: Tensor, stride: int, pad: int) -> Tensor:
 
     Pixel a of a cell meets output pixel j at the tap a + pad - stride·j, if there is one.
     """
+    if stride == 1:
+        return weight.flip(2, 3).permute(2, 3, 0, 1)
     kernel = weight.shape[-1]
     first, last = reach(kernel, stride, pad)
-    length = stride * (last - first) + 1
-    starts = [kernel - 1 - a - pad + stride * first for a in range(stride)]
-    zeros = max(0, -starts[-1]), max(0, starts[0] + length - kernel)
-    flipped = F.pad(weight.flip(2, 3), zeros * 2)
-    taps = [slice(zeros[0] + start, zeros[0] + start + length, stride) for start in starts]
-    parts = [flipped[:, :, row, column] for row in taps for column in taps]
-    return torch.stack(parts, 2).permute(3, 4, 0, 2, 1).flatten(3)
+    taps = [[a + pad - stride * j for a in range(stride)] for j in range(first, last + 1)]
+    none = torch.zeros_like(weight[:, :, 0, 0])
+
+    def cell(rows: Sequence[int], columns: Sequence[int]) -> Tensor:
+        met = [(row, column) for row in rows for column in columns]
+        parts = [weight[:, :, *tap] if {*tap} <= {*range(kernel)} else none for tap in met]
+        return torch.stack(parts, 1).flatten(1)
+
+    return torch.stack([torch.stack([cell(rows, columns) for columns in taps]) for rows in taps])
 
 
 def unfolded(cells: Tensor, stride: int) -> Tensor:
