@@ -103,8 +103,17 @@ def path_of(recipe: str, threads: int) -> Path:
         f"{torch.__version__} {platform.machine()} {torch.backends.cpu.get_cpu_capability()} "
         f"{platform.python_implementation()} threads={threads}"
     )
-    name = hashlib.sha256(f"{machine}\n{_sources()}\n{recipe}".encode()).hexdigest()
-    return place() / f"{name[:32]}.so"
+    made_of = f"{machine}\n{_instructions()}\n{_sources()}\n{recipe}"
+    return place() / f"{hashlib.sha256(made_of.encode()).hexdigest()[:32]}.so"
+
+
+@cache
+def _instructions() -> str:
+    """What the processor knows: nodes that differ in it may share a home, but no native code."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    known = [line for line in lines if line.split(":")[0].strip() in ("flags", "Features")]
+    return known[0] if known else platform.processor()
 
 
 @cache

@@ -26,5 +26,5 @@ def taken_at_its_word(images: bool) -> Iterator[dict[str, Any]]:
         settings["cpp.simdlen"] = 32 * VECTOR
     with ExitStack() as stack:
         for name in _FOR_OTHER_NUMBERS:
-            stack.enter_context(patch.object(torch.cpu, name, lambda: False))
+            stack.enter_context(patch.object(torch.cpu, name, lambda: False, create=True))
         yield settings

@@ -66,6 +66,16 @@ def test_one_that_is_made_is_its_owners_alone(steps: Path) -> None:
     assert packages.path_of("recipe", 1).parent == steps  # a second time, too
 
 
+def test_processors_that_know_other_instructions_share_no_code(
+    steps: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert packages._instructions().strip(), "nothing is known of this processor"
+    here = packages.path_of("recipe", 1)
+    assert packages.path_of("recipe", 1) == here
+    monkeypatch.setattr(packages, "_instructions", lambda: "flags: of a newer one")
+    assert packages.path_of("recipe", 1) != here
+
+
 @pytest.mark.slow
 def test_nothing_is_tried_before_nor_left_behind_and_what_is_drawn_is_kept(
     steps: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
