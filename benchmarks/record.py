@@ -69,13 +69,18 @@ def _cpu() -> str:
 
 
 def _commit() -> str:
-    """The checkout's commit; one with changes since is marked."""
-    command = ["git", "-C", str(RESULTS.parent), "describe", "--always", "--dirty"]
+    """The checkout's commit; one with changes since, other than of results, is marked."""
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True)
+        commit = _git("rev-parse", "--short", "HEAD")
+        changed = _git("status", "--porcelain", "-uno", "--", ":/", f":(exclude){RESULTS}")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return found.stdout.strip()
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(RESULTS.parent), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _entry(figure: Figure) -> dict[str, Any]:

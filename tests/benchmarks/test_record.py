@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,30 @@ def test_machines_have_files_of_their_own(tmp_path: Path, monkeypatch: pytest.Mo
     record("one", "About one", figures(3.0), tmp_path)
     assert len(list(tmp_path.glob("*.json"))) == 2
     assert records.place(tmp_path).name.startswith("other-cpu-1-ghz-")
+
+
+def test_a_changed_checkout_is_marked_but_for_what_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=Nobody", "-c", "user.email=nobody@localhost")
+        command = ["git", "-C", str(tmp_path), *who, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    results, code = tmp_path / "benchmarks" / "results", tmp_path / "code.py"
+    results.mkdir(parents=True)
+    monkeypatch.setattr(records, "RESULTS", results)
+    assert records.surroundings()["commit"] == "unknown"
+    for path in (results / "machine.json", code):
+        path.write_text("one")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    commit = git("rev-parse", "--short", "HEAD")
+    (results / "machine.json").write_text("two")
+    assert records.surroundings()["commit"] == commit
+    code.write_text("two")
+    assert records.surroundings()["commit"] == f"{commit}-dirty"
 
 
 @pytest.mark.parametrize(
