@@ -1,9 +1,9 @@
 """The suite as a whole: its themes, what is shown of them and kept, and when it fails.
 
-A full run takes about ten minutes on two quiet cores, two of them to compile, and up to half as
-long again on busy ones; ``--quick`` takes one and a half: smaller jobs, which nothing is compiled
-for, one repeat, bounds judged only where they are for such jobs too. What is not about speed, or
-takes minutes of its own, is run when it is named.
+A full run took nine and a half minutes on two quiet cores that had every step to compile first;
+``--quick`` takes one and a half: smaller jobs, which nothing is compiled for, one repeat, bounds
+judged only where they are for such jobs too. What is not about speed, or takes minutes of its own,
+is run when it is named.
 """
 
 from __future__ import annotations
