@@ -15,8 +15,6 @@ NAME = "fedavg"
 ABOUT = "FedAvg, the level-d CNN on MNIST: a Ray pool of 2 workers against 2 plain processes"
 
 GIGABYTE = 1e9
-
-
 ROUNDS = 200
 """The paper's, of which a few are run."""
 

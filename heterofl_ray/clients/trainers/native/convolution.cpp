@@ -181,7 +181,8 @@ struct Padded {
 
 // The rows of the left matrix: windows, or several neighbours as one wider window, until their
 // outputs fill a vector. Its kernel has the windows' own at several places, and zeros beside it; so
-// it costs some products with zero, but none with half of a vector.
+// it costs some products with zero, but none with half of a vector. (Zero times infinity is no
+// number: a pixel that has overflown spoils its windows' neighbours, too.)
 struct Rows {
   int64_t together, outputs, count, step, taps, columns, apart;
 
