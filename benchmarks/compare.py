@@ -1,10 +1,11 @@
 """Has something become slower? A run's figures against those recorded on the same machine.
 
-A figure has become worse when its median is more than a tenth worse than the recorded one **and**
-the repeats' spread does not explain it: even the best repeat of this run is worse than the
-recorded median, and this run's median is worse than the worst recorded repeat. Two runs of the
-same code on a busy machine differ in their medians, but seldom in both of these.
-A figure of a single repeat has no spread to be excused by.
+A figure has become worse when its median is more than a tenth worse than the recorded one (more
+than its own tolerance, where runs of the same code differ by as much) **and** the repeats' spread
+does not explain it: even the best repeat of this run is worse than the recorded median, and this
+run's median is worse than the worst recorded repeat. Two runs of the same code on a busy machine
+differ in their medians, but seldom in both of these. A figure of a single repeat has no spread to
+be excused by.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.measure import Figure, shown
-
-TOLERANCE = 0.10
 
 
 def regressions(figures: Sequence[Figure], kept: Mapping[str, Any]) -> list[str]:
@@ -29,11 +28,11 @@ def regressions(figures: Sequence[Figure], kept: Mapping[str, Any]) -> list[str]
 
 
 def worse(figure: Figure, before: Mapping[str, Any]) -> bool:
-    """Whether a figure is worse than its record by more than a tenth and more than by chance."""
+    """Whether a figure is worse than its record by more than it may be, and than by chance."""
     # turned so that more is better
     sign = -1 if figure.lower_is_better else 1
     now, then = [sign * v for v in figure.values], [sign * v for v in before["repeats"]]
     median, recorded = sign * figure.median, sign * float(before["median"])
-    if median >= recorded - TOLERANCE * abs(recorded):
+    if median >= recorded - figure.tolerance * abs(recorded):
         return False
     return max(now) < recorded and median < min(then)

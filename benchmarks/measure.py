@@ -19,6 +19,8 @@ class Figure:
     at_most: float | None = None
     less_is_better: bool = False
     """Without a bound; one that says at most means it anyhow."""
+    tolerance: float = 0.10
+    """By what share it may be worse than recorded before it counts as worse."""
 
     @property
     def median(self) -> float:

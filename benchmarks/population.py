@@ -53,6 +53,7 @@ def measure(quick: bool) -> list[Figure]:
             about="a cohort's time / that with 100 clients over the same data, who hold more each",
             values=tuple(time),
             at_most=1.1,
+            tolerance=0.25,  # what the few take, with 10,000 examples each, differs between runs
         ),
         Figure(
             name="population-time-same-size",

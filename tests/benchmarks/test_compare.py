@@ -41,6 +41,13 @@ def test_where_less_is_better_more_is_worse(more: dict[str, object]) -> None:
     assert not worse(figure(0.8, 0.9, **more), entry(1.0, 1.01))
 
 
+def test_a_figure_may_be_given_more_room() -> None:
+    recorded = entry(10, 10.2, 9.9)
+    assert worse(figure(7.6, 7.7), recorded)
+    assert not worse(figure(7.6, 7.7, tolerance=0.25), recorded)
+    assert worse(figure(7.3, 7.4, tolerance=0.25), recorded)
+
+
 def test_only_what_is_recorded_is_compared_and_worse_ones_are_named() -> None:
     kept = {"theme": {"ratios": {"x": entry(10, 10.2, 9.9)}}}
     other = Figure(name="new", about="", values=(0.1,))
