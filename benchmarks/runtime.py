@@ -56,14 +56,18 @@ def _config(**changes: Any) -> ExperimentConfig:
     return ExperimentConfig.from_dict({**values, **changes})
 
 
+def config_of_overhead(quick: bool) -> ExperimentConfig:
+    """A quick job has a fifth of the images, in so few rounds that it is not compiled for."""
+    return _config(data="synthetic-images:12000", rounds=10) if quick else _config()
+
+
 def _overhead(root: Path, quick: bool) -> Figure:
     """A round on the pool against the one in one process before it and the one after it.
 
-    Cores that become faster or slower meanwhile do so for both. Quick jobs have a fifth of the
-    images and are not compiled, which takes them as long.
+    Cores that become faster or slower meanwhile do so for both.
     """
     repeats = 3 if quick else 5
-    config = _config(data="synthetic-images:12000", rounds=10) if quick else _config()
+    config = config_of_overhead(quick)
     bench = Workbench(config, root, CPU)
     local = LocalBackend(bench)
     alone = Simulation(bench, local)

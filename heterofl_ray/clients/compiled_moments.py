@@ -85,3 +85,8 @@ def compiled_moments(bench: Workbench, level: Level) -> CompiledMoments | None:
     if not path.exists():
         packages.make(flat, example, path, bench.config.execution.threads)
     return CompiledMoments(packages.load(path), batch, pooled)
+
+
+def kept_moments(bench: Workbench, level: Level) -> CompiledMoments | None:
+    """The same, made when they are first asked for."""
+    return bench.keep(f"moments {level}", compiled_moments, level)

@@ -21,12 +21,7 @@ from heterofl_ray.clients.calibration import (
     needs_calibration,
     put_statistics,
 )
-from heterofl_ray.clients.compiled_moments import (
-    CompiledMoments,
-    calibration_batch,
-    compiled_moments,
-    is_pooled,
-)
+from heterofl_ray.clients.compiled_moments import calibration_batch, is_pooled, kept_moments
 from heterofl_ray.clients.group_sum import GroupSum
 from heterofl_ray.clients.scoring import (
     Headed,
@@ -285,11 +280,6 @@ def preparations(bench: Workbench) -> list[Callable[[], object]]:
 
 def _prepare(bench: Workbench, level: Level) -> None:
     bench.trainer(level).prepare(bench.model(level), bench.example_objective())
-
-
-def kept_moments(bench: Workbench, level: Level) -> CompiledMoments | None:
-    """A level's, made when they are first asked for."""
-    return bench.keep(f"moments {level}", compiled_moments, level)
 
 
 def _score(bench: Workbench, logits: Tensor, targets: Tensor) -> Score:

@@ -8,7 +8,11 @@ from unittest.mock import Mock
 import pytest
 from torch import nn
 
+from heterofl_ray.clients import compiled_moments
 from heterofl_ray.clients.jobs import TrainJob
+from heterofl_ray.clients.losses import Objective
+from heterofl_ray.clients.trainers import choice
+from heterofl_ray.clients.trainers.compiled import CompiledTrainer
 from heterofl_ray.config import ExperimentConfig
 from heterofl_ray.execution import actors
 from heterofl_ray.execution.actors import Setup, Worker
@@ -59,3 +63,37 @@ def test_whoever_trains_keeps_the_memory_that_steps_free(
     else:
         Setup(tiny, data_root, bench.data_folders, dict(registry.MODELS), ()).bench(())
     keep.assert_called_once_with()
+
+
+def test_workers_begin_with_different_things_to_compile_and_end_with_all(
+    tiny: ExperimentConfig, data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actors, "register_tensors", lambda: None)
+    made: list[str] = []
+
+    class Noting(CompiledTrainer):
+        def prepare(self, model: nn.Module, objective: Objective) -> None:
+            made.append(f"step of {self.recipe.split(' at ')[-1]}")
+
+    monkeypatch.setattr(choice, "CompiledTrainer", Noting)
+    monkeypatch.setattr(
+        compiled_moments, "compiled_moments", lambda _, level: made.append(f"moments {level.name}")
+    )
+    config = tiny.override(["execution.trainer=compiled"])
+    folders = make_bench(config, data_root).data_folders
+    orders = []
+    for turn in (1, 2):
+        Worker(Setup(config, data_root, folders, dict(registry.MODELS), ())).prepare(turn)
+        orders.append(list(made))
+        made.clear()
+    first, second = orders
+    assert (
+        sorted(first)
+        == sorted(second)
+        == [
+            "moments a",
+            "step of 0.25 of 1.0",
+            "step of 1.0 of 1.0",
+        ]
+    )
+    assert first[0] != second[0]
